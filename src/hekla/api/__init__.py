@@ -1,0 +1,1 @@
+"""What the objects are: kinds, names, quantities, selectors. No I/O."""

@@ -1,0 +1,39 @@
+"""Words of scheduling.volcano.sh: PodGroup and Queue phases, condition types and reasons, keys."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
+GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+DEFAULT_QUEUE = "default"
+ROOT_QUEUE = "root"
+
+
+class PodGroupPhase(StrEnum):
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+class PodGroupCondition(StrEnum):
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULED = "Scheduled"
+
+
+class PodGroupReason(StrEnum):
+    POD_FAILED = "PodFailed"
+    POD_DELETED = "PodDeleted"
+    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+    NOT_ENOUGH_TASKS = "NotEnoughTasks"
+    NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
+
+
+class QueueState(StrEnum):
+    OPEN = "Open"
+    CLOSED = "Closed"
+    CLOSING = "Closing"
+    UNKNOWN = "Unknown"

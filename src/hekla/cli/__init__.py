@@ -1,0 +1,1 @@
+"""The commands; talks to any cluster."""

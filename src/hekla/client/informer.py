@@ -1,0 +1,184 @@
+"""A local, indexed copy of one kind, kept current by a watch.
+
+Readers get the cached dicts themselves: never change one; copy first. `subscribe` callbacks run on the event loop,
+in revision order, after the copy has been updated; they must be quick (put a key on a workqueue).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from hekla.api.kinds import Kind, Obj
+from hekla.api.meta import Key, key_of, revision_of, uid_of
+from hekla.client.rest import Client
+from hekla.client.watch import Change, ChangeType, Relisted, follow
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What a subscriber hears. `old` is None for an object new to us, `new` is None for one that is gone.
+
+    An object deleted and made again under the same name is heard as two updates: identity is the uid.
+    """
+
+    old: Obj | None
+    new: Obj | None
+
+    @property
+    def obj(self) -> Obj:
+        found = self.new if self.new is not None else self.old
+        assert found is not None
+        return found
+
+
+Subscriber = Callable[[Update], None]
+Indexer = Callable[[Obj], Iterable[str]]
+
+
+class Informer:
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        indexers: Mapping[str, Indexer] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.kind = kind
+        self._client = client
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._rng = rng or random.Random()
+        self._objects: dict[Key, Obj] = {}
+        self._indexers = dict(indexers or {})
+        self._indexes: dict[str, dict[str, dict[Key, Obj]]] = {name: {} for name in self._indexers}
+        self._subscribers: list[Subscriber] = []
+        self._synced = asyncio.Event()
+        self._revision = 0
+        self._progress: list[tuple[int, asyncio.Future[None]]] = []
+
+    async def run(self) -> None:
+        """Keep the copy current until cancelled."""
+        changes = follow(
+            self._client,
+            self.kind,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            rng=self._rng,
+        )
+        async for change in changes:
+            if isinstance(change, Relisted):
+                self._replace(change.items)
+                self._synced.set()
+            else:
+                self._apply(change)
+
+    async def synced(self) -> None:
+        """Wait for the first full list."""
+        await self._synced.wait()
+
+    @property
+    def has_synced(self) -> bool:
+        return self._synced.is_set()
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Hear every update from now on; what is already known is told at once, as new."""
+        self._subscribers.append(subscriber)
+        for obj in self._objects.values():
+            subscriber(Update(None, obj))
+
+    def get(self, name: str, namespace: str = "") -> Obj | None:
+        return self._objects.get(Key(namespace, name))
+
+    def all(self) -> list[Obj]:
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> list[Obj]:
+        return list(self._indexes[index].get(value, {}).values())
+
+    @property
+    def revision(self) -> int:
+        """The newest revision of an object of this kind that has been seen."""
+        return self._revision
+
+    async def wait_for(self, revision: int, seconds: float) -> bool:
+        """Wait until our own write of `revision` has come back; False when it has not within `seconds`."""
+        if self._revision >= revision:
+            return True
+        seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (revision, seen)
+        self._progress.append(entry)
+        try:
+            async with asyncio.timeout(seconds):
+                await seen
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            if entry in self._progress:
+                self._progress.remove(entry)
+
+    def _replace(self, items: list[Obj]) -> None:
+        incoming = {key_of(obj) for obj in items}
+        for key in [key for key in self._objects if key not in incoming]:
+            self._remove(key)
+        for obj in items:
+            self._put(obj)
+
+    def _apply(self, change: Change) -> None:
+        if change.type is ChangeType.DELETED:
+            self._advance(revision_of(change.obj))
+            known = self._objects.get(key_of(change.obj))
+            if known is not None and uid_of(known) == uid_of(change.obj):
+                self._remove(key_of(change.obj), last=change.obj)
+        else:
+            self._put(change.obj)
+
+    def _put(self, obj: Obj) -> None:
+        key = key_of(obj)
+        self._advance(revision_of(obj))
+        old = self._objects.get(key)
+        if old is not None and uid_of(old) != uid_of(obj):
+            self._remove(key)
+            old = None
+        if old is not None and revision_of(old) >= revision_of(obj):
+            return
+        self._index(old, obj)
+        self._objects[key] = obj
+        self._tell(Update(old, obj))
+
+    def _remove(self, key: Key, last: Obj | None = None) -> None:
+        old = self._objects.pop(key)
+        self._index(old, None)
+        self._tell(Update(last or old, None))
+
+    def _index(self, old: Obj | None, new: Obj | None) -> None:
+        for name, indexer in self._indexers.items():
+            index = self._indexes[name]
+            for value in indexer(old) if old is not None else ():
+                bucket = index.get(value)
+                if bucket is not None:
+                    bucket.pop(key_of(old or {}), None)
+                    if not bucket:
+                        del index[value]
+            for value in indexer(new) if new is not None else ():
+                index.setdefault(value, {})[key_of(new or {})] = new  # type: ignore[assignment]
+
+    def _tell(self, update: Update) -> None:
+        for subscriber in self._subscribers:
+            subscriber(update)
+
+    def _advance(self, revision: int) -> None:
+        self._revision = max(self._revision, revision)
+        for entry in [entry for entry in self._progress if entry[0] <= self._revision]:
+            self._progress.remove(entry)
+            if not entry[1].done():
+                entry[1].set_result(None)

@@ -1,0 +1,133 @@
+"""Kubernetes Events: what a person reads under `kubectl describe`.
+
+Recording never waits and never fails the caller. The same event again within ten minutes raises the count of the first
+instead of making a second object; when the server is slow, the oldest waiting events are dropped first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from hekla.api.kinds import EVENT, Obj
+from hekla.api.meta import timestamp
+from hekla.client.rest import Client, PatchStyle
+from hekla.clock import Clock
+from hekla.errors import AlreadyExists, ApiError, Disconnected, NotFound
+from hekla.log import get_logger
+
+log = get_logger("events")
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+_WAITING = 10_000
+_REMEMBERED = 4096
+_SAME_EVENT_SECONDS = 600.0
+_MESSAGE_LENGTH = 1024
+
+
+@dataclass(slots=True)
+class _Recorded:
+    name: str
+    count: int
+    at: float
+
+
+_Fingerprint = tuple[str, str, str, str, str]
+
+
+class Recorder:
+    def __init__(self, client: Client, component: str, *, clock: Clock, rng: random.Random, host: str = "") -> None:
+        self._client = client
+        self._component = component
+        self._clock = clock
+        self._rng = rng
+        self._host = host
+        self._waiting: deque[tuple[_Fingerprint, Obj]] = deque(maxlen=_WAITING)
+        self._wake = asyncio.Event()
+        self._recorded: OrderedDict[_Fingerprint, _Recorded] = OrderedDict()
+
+    def event(self, regarding: Obj, type_: str, reason: str, message: str) -> None:
+        """Say `message` about an object (which needs apiVersion, kind and metadata)."""
+        meta = regarding["metadata"]
+        message = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
+        reference = {
+            "apiVersion": regarding.get("apiVersion", "v1"),
+            "kind": regarding.get("kind", ""),
+            "name": meta["name"],
+            "namespace": meta.get("namespace", ""),
+            "uid": meta.get("uid", ""),
+            "resourceVersion": meta.get("resourceVersion", ""),
+        }
+        now = timestamp(self._clock.now())
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{meta['name'][:230]}.{self._rng.getrandbits(64):016x}",
+                "namespace": meta.get("namespace") or "default",
+            },
+            "involvedObject": {key: value for key, value in reference.items() if value},
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component, **({"host": self._host} if self._host else {})},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": type_,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
+        fingerprint = (str(reference["kind"]), str(reference["uid"] or meta["name"]), type_, reason, message)
+        self._waiting.append((fingerprint, event))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        while True:
+            while not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+            fingerprint, event = self._waiting.popleft()
+            try:
+                await self._write(fingerprint, event)
+            except (ApiError, Disconnected) as error:
+                log.debug("event not written", reason=event["reason"], error=error)
+
+    async def flush(self, seconds: float = 1.0) -> None:
+        """Give what is waiting a last chance before the process ends."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._waiting:
+                    await self._write(*self._waiting.popleft())
+        except (ApiError, Disconnected, TimeoutError) as error:
+            log.debug("events not written", error=error)
+
+    async def _write(self, fingerprint: _Fingerprint, event: Obj) -> None:
+        known = self._recorded.get(fingerprint)
+        recent = known is not None and self._clock.monotonic() - known.at < _SAME_EVENT_SECONDS
+        if known is not None and recent and await self._repeat(known, event):
+            return
+        try:
+            await self._client.create(EVENT, event)
+        except AlreadyExists:
+            return
+        self._remember(fingerprint, event["metadata"]["name"], 1)
+
+    async def _repeat(self, known: _Recorded, event: Obj) -> bool:
+        patch = {"count": known.count + 1, "lastTimestamp": event["lastTimestamp"]}
+        try:
+            await self._client.patch(EVENT, known.name, patch, event["metadata"]["namespace"], style=PatchStyle.MERGE)
+        except NotFound:
+            return False
+        known.count += 1
+        known.at = self._clock.monotonic()
+        return True
+
+    def _remember(self, fingerprint: _Fingerprint, name: str, count: int) -> None:
+        self._recorded[fingerprint] = _Recorded(name, count, self._clock.monotonic())
+        if len(self._recorded) > _REMEMBERED:
+            self._recorded.popitem(last=False)

@@ -1,0 +1,230 @@
+"""The Kubernetes verbs, typed: objects in, objects out, ApiError when the server says no.
+
+One request each, no retries: who calls knows whether a second attempt is safe. Watching is in `watch.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from hekla.api.kinds import POD, Kind, Obj
+from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.errors import ApiError, Disconnected, NotFound, error_from_status
+
+_Objects = list[Obj]  # inside Client, `list` is the verb
+_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+
+
+class PatchStyle(StrEnum):
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    items: list[Obj]
+    resource_version: str
+    continue_token: str = ""
+
+
+class Client:
+    def __init__(self, transport: Transport, *, user_agent: str = "hekla") -> None:
+        self.transport = transport
+        self._headers = {**_JSON, "User-Agent": user_agent}
+
+    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Obj:
+        return await self._object("GET", kind.path(namespace, name))
+
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Obj | None:
+        """`get`, with None in place of NotFound."""
+        try:
+            return await self.get(kind, name, namespace)
+        except NotFound:
+            return None
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> ObjectList:
+        """One page (`limit` 0: everything). Items carry apiVersion and kind, which lists leave out on the wire."""
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            limit=limit or "",
+            **{"continue": continue_token},
+        )
+        document = await self._object("GET", kind.path(namespace) + query)
+        items = document.get("items") or []
+        for item in items:
+            item.setdefault("apiVersion", kind.api_version)
+            item.setdefault("kind", kind.kind)
+        meta = document.get("metadata") or {}
+        return ObjectList(items, str(meta.get("resourceVersion", "")), str(meta.get("continue") or ""))
+
+    async def find_all(self, kind: Kind, namespace: str | None = None) -> _Objects:
+        return (await self.list(kind, namespace)).items
+
+    async def create(
+        self,
+        kind: Kind,
+        obj: Obj,
+        *,
+        dry_run: bool = False,
+        field_validation: str = "",
+        subresource: str = "",
+    ) -> Obj:
+        """Create in the object's own namespace (`default` for a namespaced object that names none)."""
+        path = kind.path(_namespace(kind, obj), obj["metadata"]["name"] if subresource else None, subresource)
+        query = _query(dryRun="All" if dry_run else "", fieldValidation=field_validation)
+        return await self._object("POST", path + query, obj)
+
+    async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
+        """Replace; a stale resourceVersion raises Conflict."""
+        path = kind.path(_namespace(kind, obj), obj["metadata"]["name"], subresource)
+        return await self._object("PUT", path, obj)
+
+    async def update_status(self, kind: Kind, obj: Obj) -> Obj:
+        """Write `status`: through the subresource where the kind has one, else through the object itself."""
+        return await self.update(kind, obj, subresource="status" if "status" in kind.subresources else "")
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        style: PatchStyle = PatchStyle.MERGE,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> Obj:
+        query = _query(fieldManager=field_manager, force="true" if force else "")
+        path = kind.path(namespace, name, subresource) + query
+        return await self._object("PATCH", path, patch, content_type=style.value)
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> Obj:
+        """Delete; with `uid`, only that very object (Conflict otherwise)."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
+        return await self._object("DELETE", kind.path(namespace, name), options)
+
+    async def bind(
+        self, namespace: str, pod: str, node: str, *, uid: str, annotations: dict[str, str] | None = None
+    ) -> None:
+        """Place a pod. The server refuses one that is bound, gated, being deleted, or not of this uid."""
+        metadata: dict[str, Any] = {"name": pod, "namespace": namespace, "uid": uid}
+        if annotations:
+            metadata["annotations"] = annotations
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._object("POST", POD.path(namespace, pod, "binding"), binding)
+
+    async def raw(self, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+        """Any path, any body; an error status raises ApiError."""
+        answer = await self.transport.send(method, path, body=body, headers={**self._headers, **(headers or {})})
+        _check(answer.status, answer.body)
+        return answer
+
+    async def stream_lines(self, path: str, *, accept: str = "application/json") -> AsyncIterator[bytes]:
+        """The lines of a streamed answer as they come (watch, followed logs), without their newline."""
+        async with self.transport.stream("GET", path, headers={**self._headers, "Accept": accept}) as answer:
+            _check_streamed(answer)
+            pending = b""
+            async for chunk in answer.chunks:
+                lines = (pending + chunk).split(b"\n")
+                pending = lines.pop()
+                for line in lines:
+                    yield line
+            if pending:
+                yield pending
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def _object(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Obj:
+        headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
+        data = b"" if body is None else msgspec.json.encode(body)
+        answer = await self.transport.send(method, path, body=data, headers=headers)
+        _check(answer.status, answer.body)
+        return _decode(answer.body)
+
+
+def path_segment(text: str) -> str:
+    """A name made safe to stand in a path."""
+    return quote(text, safe="")
+
+
+def _namespace(kind: Kind, obj: Obj) -> str | None:
+    return (obj["metadata"].get("namespace") or "default") if kind.namespaced else None
+
+
+def _query(**parameters: object) -> str:
+    given = {key: value for key, value in parameters.items() if value != ""}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _decode(body: bytes) -> Obj:
+    try:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise Disconnected(f"the server's answer is not JSON: {body[:120]!r}") from error
+    if not isinstance(document, dict):
+        raise Disconnected(f"the server's answer is not an object: {body[:120]!r}")
+    return document
+
+
+def _check(status: int, body: bytes) -> None:
+    if status < 300:
+        return
+    try:
+        document = _decode(body)
+    except Disconnected:
+        raise error_from_status({"message": body[:500].decode(errors="replace").strip()}, status) from None
+    raise error_from_status(document, status)
+
+
+def _check_streamed(answer: StreamedAnswer) -> None:
+    _check(answer.status, answer.body)
+
+
+__all__ = ["ApiError", "Client", "ObjectList", "PatchStyle", "path_segment"]

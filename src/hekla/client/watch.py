@@ -1,0 +1,123 @@
+"""Following a kind from a revision: changes in order, resumed across broken connections.
+
+`watch` is one connection. `follow` is the endless form informers use: list, then watch, resume from the last
+revision seen whenever the connection ends, and list again only when the server says that revision is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlencode
+
+import msgspec
+
+from hekla.api.kinds import Kind, Obj
+from hekla.client.rest import Client
+from hekla.errors import ApiError, Disconnected, Expired, error_from_status
+from hekla.log import get_logger
+
+log = get_logger("client")
+
+_FIRST_DELAY = 0.05
+_LONGEST_DELAY = 10.0
+_WATCH_SECONDS = 300
+
+
+class ChangeType(StrEnum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    type: ChangeType
+    obj: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Relisted:
+    """The whole state at a revision: what is not in it no longer exists."""
+
+    items: list[Obj]
+
+
+async def watch(
+    client: Client,
+    kind: Kind,
+    namespace: str | None = None,
+    *,
+    resource_version: str,
+    label_selector: str = "",
+    field_selector: str = "",
+) -> AsyncIterator[Change]:
+    """Changes after `resource_version`, until the server ends the stream. Raises Expired when that is too old."""
+    parameters = {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": resource_version,
+        "timeoutSeconds": str(_WATCH_SECONDS),
+        "labelSelector": label_selector,
+        "fieldSelector": field_selector,
+    }
+    query = urlencode({key: value for key, value in parameters.items() if value})
+    async for line in client.stream_lines(f"{kind.path(namespace)}?{query}"):
+        if not line:
+            continue
+        try:
+            document = msgspec.json.decode(line)
+            type_, obj = document["type"], document["object"]
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise Disconnected(f"watch {kind.plural}: cut off in the middle of a change") from error
+        if type_ == "ERROR":
+            raise error_from_status(obj)
+        yield Change(ChangeType(type_), obj)
+
+
+async def follow(
+    client: Client,
+    kind: Kind,
+    namespace: str | None = None,
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    rng: random.Random,
+) -> AsyncIterator[Change | Relisted]:
+    """First a Relisted, then every change for ever. Only cancelling ends it; errors are waited out."""
+    revision = ""
+    delay = _FIRST_DELAY
+    while True:
+        try:
+            if not revision:
+                listed = await client.list(
+                    kind, namespace, label_selector=label_selector, field_selector=field_selector
+                )
+                yield Relisted(listed.items)
+                revision = listed.resource_version
+            stream = watch(
+                client,
+                kind,
+                namespace,
+                resource_version=revision,
+                label_selector=label_selector,
+                field_selector=field_selector,
+            )
+            async for change in stream:
+                revision = change.obj["metadata"]["resourceVersion"]
+                delay = _FIRST_DELAY
+                if change.type is not ChangeType.BOOKMARK:
+                    yield change
+        except Expired:
+            log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
+            revision = ""
+            continue
+        except (Disconnected, ApiError) as error:
+            log.debug("watch broken, resuming", kind=kind.plural, revision=revision, error=error)
+        # Spread out, so that a server coming back is not met by everybody at once.
+        await asyncio.sleep(delay * (0.5 + rng.random()))
+        delay = min(delay * 2, _LONGEST_DELAY)

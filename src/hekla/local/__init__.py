@@ -1,0 +1,1 @@
+"""Composition: a whole cluster on one machine."""
