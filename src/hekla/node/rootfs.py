@@ -1,0 +1,208 @@
+"""A container's view of the file system, built inside its own mount namespace.
+
+The machine's root is the image. Each top-level directory gets an overlay, so a pod may write anywhere and the host
+never changes; one overlay over `/` would be simpler, but the kernel refuses it to an ordinary user because of the
+mounts below. What an overlay cannot cover (a directory with mounts the user may not take apart) is shown read-only.
+/proc, /sys, /dev, /run and /tmp are the container's own. Nothing here is undone: the kernel drops it all with the
+namespace.
+
+Runs in the shim, between fork and exec: os and `syscalls` only, which is why paths are plain strings.
+"""
+
+# ruff: noqa: PTH
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TypedDict
+
+from hekla.node import syscalls as sys_
+
+_OWN = frozenset({"proc", "sys", "dev", "run", "tmp", "lost+found"})
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+                 "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"}  # fmt: skip
+# The parts of /proc a process with uid 0 could use against the host even without capabilities.
+_PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound")
+_PROC_MASKED = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "scsi", "acpi", "latency_stats")
+_OLD = "/.hekla-host"
+_SAFE = sys_.MS_NOSUID | sys_.MS_NODEV
+
+
+class Bind(TypedDict):
+    source: str
+    target: str
+    read_only: bool
+
+
+class RootPlan(TypedDict):
+    scratch: str  # a directory of the host for what the container writes
+    user_namespace: bool
+    hidden: list[str]  # resolved host paths that must look empty
+    binds: list[Bind]  # resolved host paths, in mount order
+
+
+def enter(plan: RootPlan) -> None:
+    """Become the owner of a root as planned. The caller has a fresh mount namespace and is pid 1 of its own."""
+    # 1. Nothing done here travels back to the host.
+    sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
+    # 2. An empty root, with every top-level entry of the machine in it.
+    root = os.path.join(plan["scratch"], "root")
+    os.makedirs(root, exist_ok=True)
+    sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
+    try:
+        _show_machine(root, plan)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # The scratch directory's file system cannot hold an upper layer (it is an overlay itself): use memory.
+        sys_.unmount(root)
+        sys_.mount("hekla", plan["scratch"], "tmpfs", _SAFE, "mode=700")
+        os.makedirs(root)
+        sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
+        _show_machine(root, plan)
+    # 3. The file systems that are the container's own.
+    _own_file_systems(root, plan["scratch"])
+    # 4. Move in. The host stays reachable for a moment, as the source of binds; targets resolve in the new root.
+    os.mkdir(root + _OLD, 0o700)
+    sys_.pivot_root(root, root + _OLD)
+    os.chdir("/")
+    _hide(plan["hidden"])
+    for bind in plan["binds"]:
+        _bind(bind)
+    _guard_proc()
+    # 5. Close the door.
+    sys_.unmount(_OLD)
+    os.rmdir(_OLD)
+
+
+def _show_machine(root: str, plan: RootPlan) -> None:
+    for name in sorted(os.listdir("/")):
+        source, target = f"/{name}", f"{root}/{name}"
+        mode = os.lstat(source).st_mode
+        if stat.S_ISLNK(mode):
+            os.symlink(os.readlink(source), target)
+        elif stat.S_ISDIR(mode) and name not in _OWN:
+            os.mkdir(target, 0o755)
+            _overlay(source, target, name, plan)
+
+
+def _overlay(source: str, target: str, name: str, plan: RootPlan) -> None:
+    # Relative paths: a data directory may contain the commas and colons that are separators in mount options.
+    os.chdir(plan["scratch"])
+    upper, work = f"layers/{name}/upper", f"layers/{name}/work"
+    os.makedirs(upper, exist_ok=True)
+    os.makedirs(work, exist_ok=True)
+    _same_owner(source, upper)
+    options = f"lowerdir=/{name},upperdir={upper},workdir={work}"
+    if plan["user_namespace"]:
+        options += ",userxattr"
+    below_it = _mounts_below(source, plan["scratch"])
+    try:
+        sys_.mount("hekla", target, "overlay", _SAFE, options)
+    except OSError as error:
+        if not below_it:
+            if error.errno == errno.EACCES:
+                return  # a directory the user may not read: an empty one stands in its place
+            raise
+        sys_.bind(source, target, read_only=True)
+        return
+    for below in below_it:
+        if os.path.isdir(target + below[len(source) :]):
+            sys_.bind(below, target + below[len(source) :], read_only=True)
+
+
+def _same_owner(source: str, upper: str) -> None:
+    found = os.stat(source)
+    os.chmod(upper, stat.S_IMODE(found.st_mode))
+    try:
+        os.chown(upper, found.st_uid, found.st_gid)
+    except OSError:
+        pass  # an owner that is not mapped into the user's namespace
+
+
+def _own_file_systems(root: str, scratch: str) -> None:
+    for name in ("proc", "sys", "dev", "run", "tmp"):
+        os.makedirs(f"{root}/{name}", exist_ok=True)
+    sys_.mount("proc", f"{root}/proc", "proc", _SAFE | sys_.MS_NOEXEC)
+    try:
+        sys_.mount("sysfs", f"{root}/sys", "sysfs", _SAFE | sys_.MS_NOEXEC | sys_.MS_RDONLY)
+    except PermissionError:
+        sys_.bind("/sys", f"{root}/sys", read_only=True)
+    sys_.mount("hekla", f"{root}/run", "tmpfs", _SAFE, "mode=755")
+    os.makedirs(f"{root}/run/lock", exist_ok=True)
+    os.chmod(f"{root}/run/lock", 0o1777)
+    os.makedirs(f"{scratch}/tmp", exist_ok=True)
+    os.chmod(f"{scratch}/tmp", 0o1777)
+    sys_.mount(f"{scratch}/tmp", f"{root}/tmp", None, sys_.MS_BIND)
+    _own_devices(f"{root}/dev")
+
+
+def _own_devices(dev: str) -> None:
+    sys_.mount("hekla", dev, "tmpfs", sys_.MS_NOSUID, "mode=755,size=1m")
+    for name in _DEVICES:
+        _touch(f"{dev}/{name}")
+        sys_.mount(f"/dev/{name}", f"{dev}/{name}", None, sys_.MS_BIND)
+    for name, where in _DEVICE_LINKS.items():
+        os.symlink(where, f"{dev}/{name}")
+    for name, fstype, options in (("pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"), ("shm", "tmpfs", "mode=1777"),
+                                  ("mqueue", "mqueue", "")):  # fmt: skip
+        os.mkdir(f"{dev}/{name}")
+        sys_.mount(fstype, f"{dev}/{name}", fstype, sys_.MS_NOSUID | sys_.MS_NOEXEC, options)
+
+
+def _hide(paths: list[str]) -> None:
+    for path in paths:
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        if stat.S_ISDIR(mode):
+            sys_.mount("hekla", path, "tmpfs", _SAFE, "mode=700,size=1m")
+        elif stat.S_ISREG(mode):
+            sys_.mount("/dev/null", path, None, sys_.MS_BIND)
+
+
+def _bind(bind: Bind) -> None:
+    source, target = _OLD + bind["source"], bind["target"]
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        # A link (to a resolver's file in /run, say) would carry the bind somewhere else.
+        if os.path.islink(target):
+            os.unlink(target)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(target):
+            _touch(target)
+    sys_.bind(source, target, read_only=bind["read_only"])
+
+
+def _guard_proc() -> None:
+    for name in _PROC_READ_ONLY:
+        if os.path.exists(f"/proc/{name}"):
+            sys_.bind(f"/proc/{name}", f"/proc/{name}", read_only=True)
+    for name in _PROC_MASKED:
+        path = f"/proc/{name}"
+        if os.path.isdir(path):
+            sys_.mount("hekla", path, "tmpfs", _SAFE | sys_.MS_RDONLY, "size=4k")
+        elif os.path.exists(path):
+            sys_.mount("/dev/null", path, None, sys_.MS_BIND)
+
+
+def _mounts_below(path: str, ours: str) -> list[str]:
+    """The host's mount points strictly below `path`, outermost only; `ours` is where we have mounted things."""
+    found: list[str] = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        points = sorted(line.split(" ")[4].encode().decode("unicode_escape") for line in table)
+    for point in points:
+        if point.startswith(ours + "/"):
+            continue
+        if point.startswith(path + "/") and not any(point.startswith(outer + "/") for outer in found):
+            found.append(point)
+    return found
+
+
+def _touch(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))

@@ -1,0 +1,27 @@
+"""What a node is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Isolation = Literal["auto", "namespaces", "process"]
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """`data_dir` is shared by all nodes of one local cluster on this machine: they share its switch."""
+
+    name: str
+    data_dir: Path
+    cpu: str | None = None  # None: all the machine has
+    memory: str | None = None
+    gpus: int = 0
+    pods: int = 110
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    client_ca: Path | None = None
+    hidden_paths: tuple[Path, ...] = ()
+    isolation: Isolation = "auto"
+    labels: dict[str, str] = field(default_factory=dict)

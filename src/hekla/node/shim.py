@@ -1,0 +1,367 @@
+"""The process beside each container: starts it, keeps its output, remembers how it ended.
+
+It belongs to nobody: the agent may be killed at any moment and the container runs on. What the agent needs to take it
+back is in two records (`records.py`): `started.json` is on disk before the command runs, so a container that must
+not run twice never does; `exit.json` is on disk before the shim ends, which is what tells the agent.
+
+    agent ── python ──> shim (own session, enters the pod's namespaces)
+                          └─ fork ──> pid 1 of the container: builds its root, gives up privileges, becomes the command
+
+The container dies with its shim (parent-death signal) and everything in it dies with its pid 1 (pid namespace). The
+specification comes through standard input, so that secrets in the environment never touch a disk; standard output
+carries one line back: `started`, or what went wrong.
+"""
+
+# ruff: noqa: PTH
+
+from __future__ import annotations
+
+import ctypes  # noqa: F401  (loaded before the root changes)
+import encodings.idna  # noqa: F401
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import NoReturn, TypedDict
+
+from hekla.node import records, rootfs
+from hekla.node import syscalls as sys_
+
+START_ERROR_CODE = 128
+_LINE_BYTES = 16 * 1024
+_READ_BYTES = 64 * 1024
+# What common container engines leave a container by default, without mknod: there is no device cgroup to guard it.
+# CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW SYS_CHROOT AUDIT_WRITE SETFCAP
+_KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
+
+
+class ContainerSpec(TypedDict):
+    directory: str  # of this attempt, on the host
+    pause: records.ProcessId | None  # whose namespaces to enter; None: plain process, no isolation
+    root: rootfs.RootPlan
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    uid: int
+    gid: int
+    groups: list[int]
+
+
+def main() -> None:
+    spec: ContainerSpec = json.loads(sys.stdin.buffer.read())
+    try:
+        _enter_pod(spec)
+        # A grandchild of the agent, in a session of its own: nobody waits for it but init.
+        if os.fork():
+            os._exit(0)
+        _Shim(spec).run()
+    except OSError as error:
+        _answer(f"error {error.strerror or error}")
+        os._exit(1)
+
+
+class _Shim:
+    def __init__(self, spec: ContainerSpec) -> None:
+        self._spec = spec
+        self._started_at = ""
+
+    def run(self) -> NoReturn:
+        # 1. Pid 1 builds the container's root and waits; it tells how it went on `status`.
+        streams = (os.pipe(), os.pipe())
+        status, go = os.pipe(), os.pipe()
+        if self._spec["pause"] is not None:
+            sys_.unshare(sys_.CLONE_NEWPID)
+        child = os.fork()
+        if child == 0:
+            _be_container(self._spec, streams, status[1], go[0])
+        for descriptor in (streams[0][1], streams[1][1], status[1], go[0]):
+            os.close(descriptor)
+        sys_.set_process_name("hekla-shim")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        failure = _read_message(status[0])
+        if failure != "ready":
+            self._refuse(child, failure)
+        # 2. From here on the attempt counts as started, whatever dies next.
+        self._claim(child)
+        # 3. Run. Nothing more on `status` means that the command has taken over.
+        os.write(go[1], b"1")
+        os.close(go[1])
+        failure = _read_message(status[0])
+        if failure:
+            os.waitpid(child, 0)
+            self._finish({"code": START_ERROR_CODE, "reason": "StartError", "message": failure})
+            _answer("started")
+            os._exit(0)
+        _answer("started")
+        _detach_standard_streams()
+        # 4. Keep what it says until it ends.
+        wait_status = _pump(child, streams[0][0], streams[1][0], os.path.join(self._spec["directory"], "log"))
+        self._finish(_outcome(wait_status))
+        os._exit(0)
+
+    def _claim(self, child: int) -> None:
+        self._started_at = _now()
+        record: records.StartRecord = {
+            "shim": records.process_id(os.getpid()),
+            "container": records.process_id(child),
+            "startedAt": self._started_at,
+        }
+        try:
+            claimed = records.write(self._record("started.json"), record, exclusive=True)
+        except FileNotFoundError:
+            claimed = False  # the pod has been cleared away meanwhile
+        if not claimed:
+            self._refuse(child, "this attempt has been started before")
+
+    def _refuse(self, child: int, failure: str) -> NoReturn:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        _answer(f"error {failure or 'the container ended while it was being set up'}")
+        os._exit(1)
+
+    def _finish(self, outcome: records.ExitRecord) -> None:
+        outcome["startedAt"] = self._started_at
+        outcome["finishedAt"] = _now()
+        try:
+            records.write(self._record("exit.json"), outcome)
+        except FileNotFoundError:
+            pass  # the pod has been cleared away: nobody will ask
+
+    def _record(self, name: str) -> str:
+        return os.path.join(self._spec["directory"], name)
+
+
+def _enter_pod(spec: ContainerSpec) -> None:
+    pause = spec["pause"]
+    if pause is None:
+        return
+    holder = records.open_process(pause)
+    if holder is None:
+        raise OSError(0, "the pod's sandbox is gone")
+    kinds = [("net", sys_.CLONE_NEWNET), ("uts", sys_.CLONE_NEWUTS), ("ipc", sys_.CLONE_NEWIPC)]
+    if spec["root"]["user_namespace"]:
+        kinds.insert(0, ("user", sys_.CLONE_NEWUSER))
+    # All opened first: once inside the user namespace, the host's /proc entries may be out of reach.
+    opened = [(os.open(f"/proc/{pause['pid']}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds]
+    for descriptor, kind in opened:
+        sys_.setns(descriptor, kind)
+        os.close(descriptor)
+    os.close(holder)
+
+
+def _be_container(
+    spec: ContainerSpec, streams: tuple[tuple[int, int], tuple[int, int]], status: int, go: int
+) -> NoReturn:
+    """The life of pid 1 up to exec. Whatever goes wrong is said on `status`."""
+    try:
+        sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        if spec["pause"] is not None:
+            # Not the shim's: pivot_root moves every process of the mount namespace, and the shim needs the host's.
+            sys_.unshare(sys_.CLONE_NEWNS)
+            rootfs.enter(spec["root"])
+        os.write(status, b"ready\n")
+        if os.read(go, 1) != b"1":
+            os._exit(1)
+        _wire_standard_streams(streams[0][1], streams[1][1])
+        _drop_privileges(spec)
+        sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)  # changing identity clears it
+        _go_to(spec["cwd"])
+        _reset_signals()
+        _execute(spec["argv"], spec["env"])
+    except OSError as error:
+        os.write(status, (error.strerror or str(error)).encode())
+    except BaseException as error:
+        os.write(status, repr(error).encode())
+    os._exit(1)
+
+
+def _drop_privileges(spec: ContainerSpec) -> None:
+    os.umask(0o022)
+    if spec["pause"] is None:
+        sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
+        return
+    if spec["root"]["user_namespace"]:
+        if spec["uid"] or spec["gid"]:
+            _pose_as(spec["uid"], spec["gid"])
+    else:
+        os.setgroups(spec["groups"])
+        os.setresgid(spec["gid"], spec["gid"], spec["gid"])
+    _last_steps(spec)
+
+
+def _last_steps(spec: ContainerSpec) -> None:
+    if spec["uid"] and not spec["root"]["user_namespace"]:
+        sys_.keep_capabilities(_KEPT_CAPABILITIES)
+        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+        sys_.keep_capabilities(frozenset())
+    else:
+        sys_.keep_capabilities(_KEPT_CAPABILITIES if not spec["uid"] else frozenset())
+    sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _pose_as(uid: int, gid: int) -> None:
+    """An ordinary user has one identity to give: show it under the number asked for."""
+    sys_.unshare(sys_.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} 0 1"), ("gid_map", f"{gid} 0 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def _go_to(directory: str) -> None:
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError:
+        pass
+    os.chdir(directory)
+
+
+def _reset_signals() -> None:
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            try:
+                signal.signal(number, signal.SIG_DFL)
+            except (OSError, ValueError):
+                pass
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
+    program = argv[0]
+    if "/" in program:
+        candidates = [program]
+    else:
+        candidates = [os.path.join(folder, program) for folder in env.get("PATH", os.defpath).split(":") if folder]
+    refusal: OSError | None = None
+    for candidate in candidates:
+        try:
+            os.execve(candidate, argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refusal = error
+    if refusal is not None:
+        raise OSError(refusal.errno, f'exec: "{program}": {(refusal.strerror or "").lower()}')
+    where = "no such file or directory" if "/" in program else "executable file not found in $PATH"
+    raise OSError(0, f'exec: "{program}": {where}')
+
+
+def _pump(child: int, out: int, err: int, log: str) -> int:
+    """Copy both streams into the log until the container has ended and nothing is left to read."""
+    ended = os.pidfd_open(child)
+    file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    pending = {out: b"", err: b""}
+    names = {out: b"stdout", err: b"stderr"}
+    poller = select.poll()
+    for descriptor in (out, err, ended):
+        poller.register(descriptor, select.POLLIN)
+    running = True
+    while pending:
+        # After the end only what is already in the pipes matters: with pid 1 everything that could write is gone,
+        # except in plain-process mode, where a stray grandchild must not keep the container alive.
+        ready = poller.poll(None if running else 0)
+        if not running and not ready:
+            break
+        for descriptor, _ in ready:
+            if descriptor == ended:
+                running = False
+                poller.unregister(ended)
+                continue
+            data = os.read(descriptor, _READ_BYTES)
+            if data:
+                pending[descriptor] = _write_lines(file, names[descriptor], pending[descriptor] + data)
+            else:
+                poller.unregister(descriptor)
+                _write_rest(file, names[descriptor], pending.pop(descriptor))
+    for descriptor, rest in pending.items():
+        _write_rest(file, names[descriptor], rest)
+    os.close(file)
+    return os.waitpid(child, 0)[1]
+
+
+def _write_lines(file: int, stream: bytes, data: bytes) -> bytes:
+    """Log whole lines (and full buffers, marked partial); return what is still incomplete."""
+    *lines, rest = data.split(b"\n")
+    stamp = _stamp()
+    entries = []
+    for line in lines:
+        while len(line) > _LINE_BYTES:
+            entries.append(b"%b %b P %b\n" % (stamp, stream, line[:_LINE_BYTES]))
+            line = line[_LINE_BYTES:]
+        entries.append(b"%b %b F %b\n" % (stamp, stream, line))
+    while len(rest) > _LINE_BYTES:
+        entries.append(b"%b %b P %b\n" % (stamp, stream, rest[:_LINE_BYTES]))
+        rest = rest[_LINE_BYTES:]
+    if entries:
+        _write_all(file, b"".join(entries))
+    return rest
+
+
+def _write_rest(file: int, stream: bytes, rest: bytes) -> None:
+    if rest:
+        _write_all(file, b"%b %b P %b\n" % (_stamp(), stream, rest))
+
+
+def _write_all(file: int, data: bytes) -> None:
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+    except OSError:
+        pass  # a full disk loses output; it must not block or end the container
+
+
+def _outcome(wait_status: int) -> records.ExitRecord:
+    if os.WIFSIGNALED(wait_status):
+        number = os.WTERMSIG(wait_status)
+        return {"code": 128 + number, "signal": number, "reason": "Error"}
+    code = os.WEXITSTATUS(wait_status)
+    return {"code": code, "reason": "Error" if code else "Completed"}
+
+
+def _wire_standard_streams(out: int, err: int) -> None:
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.close(null)
+
+
+def _detach_standard_streams() -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _read_message(status: int) -> str:
+    """The next line, or all there is when the other end closes."""
+    data = b""
+    while not data.endswith(b"\n"):
+        chunk = os.read(status, 4096)
+        if not chunk:
+            break
+        data += chunk
+    return data.decode(errors="replace").strip()
+
+
+def _answer(text: str) -> None:
+    try:
+        os.write(1, text.encode() + b"\n")
+    except OSError:
+        pass  # the agent is gone; the records speak
+
+
+def _now() -> str:
+    return _stamp().decode()
+
+
+def _stamp() -> bytes:
+    """RFC 3339 with nanoseconds, as in the logs of other container engines."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return b"%b.%09dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode(), nanoseconds)
+
+
+if __name__ == "__main__":
+    main()

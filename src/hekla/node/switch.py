@@ -1,0 +1,398 @@
+"""The switch: one process per local cluster that holds its network.
+
+It owns a network namespace with a bridge in it, and for every pod forks a *pause* process that holds the pod's own
+network, host name and IPC namespaces; a veth pair joins the two. For an ordinary user all of it lives in one user
+namespace made here. The host's interfaces, routes and rules are never touched.
+
+The switch outlives agents. If it is killed itself, pods keep their links: every pause holds the switch's namespace
+open (descriptor 3), and the next switch finds it there and carries on. Pods reach each other and the bridge address,
+where agents answer DNS; there is no way out to other networks yet.
+
+Requests come over a unix socket, one JSON message each way (`switch_client.py`).
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import ipaddress
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hekla.node import records
+from hekla.node import syscalls as sys_
+
+BRIDGE = "hekla0"
+SOCKET = "switch.sock"
+RECORD = "switch.json"
+LOCK = "switch.lock"
+DNS_PORT = 53
+_HELD_NAMESPACE = 3
+_PREFIX = 16
+_MESSAGE_BYTES = 64 * 1024
+_SIOCADDRT, _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x890B, 0x8913, 0x8914, 0x8916, 0x891C
+_IFF_UP = 1
+_ROUTE_UP, _ROUTE_GATEWAY = 1, 2
+
+
+def main() -> None:
+    data_dir = Path(sys.argv[1])
+    # Nobody's child: the agent that started us comes and goes.
+    if os.fork():
+        os._exit(0)
+    lock = os.open(data_dir / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.write(1, b"running\n")
+        return
+    switch = Switch(data_dir)
+    listener = switch.open()
+    os.write(1, b"ready\n")
+    _detach()
+    switch.serve(listener)
+
+
+@dataclass(frozen=True)
+class _Pause:
+    process: records.ProcessId
+    address: str
+
+
+@dataclass
+class Switch:
+    data_dir: Path
+    _network: ipaddress.IPv4Network = field(init=False)
+    _pauses: dict[str, _Pause] = field(init=False, default_factory=dict)
+    _shared: dict[str, socket.socket] = field(init=False, default_factory=dict)
+    _links: Any = field(init=False)
+    _last_address: int = field(init=False, default=1)
+
+    def open(self) -> socket.socket:
+        """Make the network, or take over the one that pods still hold. Then listen."""
+        found = self._living_pauses()
+        known = records.read(str(self.data_dir / RECORD)) or {}
+        if found:
+            self._network = ipaddress.IPv4Network(known["network"])
+            _enter_held_namespaces(next(iter(found.values())).process["pid"])
+        else:
+            self._network = choose_network(_routes(), known.get("network"))
+            _make_namespaces()
+        self._pauses = found
+        from pyroute2 import IPRoute
+
+        self._links = IPRoute()
+        if not found:
+            self._make_bridge()
+        listener = _listen(self.data_dir)
+        records.write(
+            str(self.data_dir / RECORD),
+            {
+                "process": records.process_id(os.getpid()),
+                "network": str(self._network),
+                "gateway": self.gateway,
+                "user_namespace": os.geteuid() == 0 and _owner() != 0,
+            },
+        )
+        return listener
+
+    @property
+    def gateway(self) -> str:
+        return str(self._network.network_address + 1)
+
+    def serve(self, listener: socket.socket) -> NoReturn:
+        """One request at a time, for ever."""
+        signal.signal(signal.SIGCHLD, _reap)
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(5)
+                try:
+                    self._answer(connection)
+                except (OSError, ValueError, KeyError) as error:
+                    _reply(connection, {"error": str(error)})
+
+    def _answer(self, connection: socket.socket) -> None:
+        request = json.loads(connection.recv(_MESSAGE_BYTES))
+        match request["op"]:
+            case "sandbox":
+                pause = self._sandbox(request["uid"], request["hostname"])
+                _reply(connection, {"process": pause.process, "address": pause.address})
+            case "remove":
+                self._remove(request["uid"])
+                _reply(connection, {})
+            case "dns":
+                sockets = [self._dns_socket(kind) for kind in ("udp", "tcp")]
+                _reply(connection, {"address": self.gateway}, sockets)
+            case other:
+                _reply(connection, {"error": f"unknown request {other!r}"})
+
+    def _sandbox(self, uid: str, hostname: str) -> _Pause:
+        known = self._pauses.get(uid)
+        if known is not None and records.is_alive(known.process):
+            return known
+        self._remove(uid)
+        address = known.address if known is not None else self._free_address()
+        pid, talk = _fork_pause(hostname)
+        try:
+            _expect(talk)
+            self._link(uid, pid)
+            talk.sendall(json.dumps([address, str(self._network.netmask), self.gateway]).encode())
+            _expect(talk)
+        except (OSError, ValueError):
+            os.kill(pid, signal.SIGKILL)
+            self._unlink(uid)
+            raise
+        finally:
+            talk.close()
+        pause = _Pause(records.process_id(pid), address)
+        records.write(
+            str(self.data_dir / "pods" / uid / "sandbox.json"), {"process": pause.process, "address": address}
+        )
+        self._pauses[uid] = pause
+        return pause
+
+    def _remove(self, uid: str) -> None:
+        pause = self._pauses.pop(uid, None)
+        if pause is not None:
+            _kill(pause.process)
+        self._unlink(uid)
+
+    def _link(self, uid: str, pid: int) -> None:
+        name = link_name(uid)
+        self._links.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_pid": pid})
+        bridge = self._links.link_lookup(ifname=BRIDGE)[0]
+        self._links.link("set", index=self._links.link_lookup(ifname=name)[0], master=bridge, state="up")
+
+    def _unlink(self, uid: str) -> None:
+        for index in self._links.link_lookup(ifname=link_name(uid)):
+            self._links.link("del", index=index)
+
+    def _free_address(self) -> str:
+        """The next address never used since the start, so that a name looked up late does not reach a stranger."""
+        taken = {pause.address for pause in self._pauses.values()}
+        size = self._network.num_addresses
+        for step in range(1, size):
+            offset = (self._last_address + step) % size
+            address = str(self._network.network_address + offset)
+            if 1 < offset < size - 1 and address not in taken:
+                self._last_address = offset
+                return address
+        raise OSError(0, f"no free address in {self._network}")
+
+    def _dns_socket(self, kind: str) -> socket.socket:
+        """Shared by all agents: each question is read, and answered, by one of those that are there."""
+        if kind not in self._shared:
+            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.setblocking(False)
+            made.bind((self.gateway, DNS_PORT))
+            if kind == "tcp":
+                made.listen(64)
+            self._shared[kind] = made
+        return self._shared[kind]
+
+    def _make_bridge(self) -> None:
+        self._links.link("add", ifname=BRIDGE, kind="bridge")
+        index = self._links.link_lookup(ifname=BRIDGE)[0]
+        self._links.addr("add", index=index, address=self.gateway, prefixlen=self._network.prefixlen)
+        self._links.link("set", index=index, state="up")
+        self._links.link("set", index=self._links.link_lookup(ifname="lo")[0], state="up")
+
+    def _living_pauses(self) -> dict[str, _Pause]:
+        found = {}
+        for path in sorted(self.data_dir.glob("pods/*/sandbox.json")):
+            record = records.read(str(path))
+            if record and records.is_alive(record["process"]):
+                found[path.parent.name] = _Pause(record["process"], record["address"])
+        return found
+
+
+def choose_network(
+    routes: list[ipaddress.IPv4Network], recorded: str | None = None
+) -> ipaddress.IPv4Network:
+    """A private range that no route of the host leads to; the one used before where it still is free."""
+    candidates = [ipaddress.IPv4Network((10 << 24 | second << 16, _PREFIX)) for second in [*range(77, 255), *range(77)]]
+    if recorded:
+        candidates.insert(0, ipaddress.IPv4Network(recorded))
+    for candidate in candidates:
+        if not any(candidate.overlaps(route) for route in routes):
+            return candidate
+    raise OSError(0, "every range in 10.0.0.0/8 is in use")
+
+
+def link_name(uid: str) -> str:
+    """A name for the switch's end of a pod's cable; the kernel allows 15 bytes."""
+    return "v" + uid.replace("-", "")[:13]
+
+
+def _routes() -> list[ipaddress.IPv4Network]:
+    """What the host has routes and resolvers for, default routes aside."""
+    found = []
+    for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+        columns = line.split()
+        destination, mask = (socket.ntohl(int(columns[column], 16)) for column in (1, 7))
+        if mask:
+            found.append(ipaddress.IPv4Network((destination, str(ipaddress.IPv4Address(mask)))))
+    try:
+        lines = Path("/etc/resolv.conf").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        words = line.split()
+        if len(words) > 1 and words[0] == "nameserver" and ":" not in words[1]:
+            found.append(ipaddress.IPv4Network(words[1]))
+    return found
+
+
+def _make_namespaces() -> None:
+    user, group = os.geteuid(), os.getegid()
+    if user != 0:
+        sys_.unshare(sys_.CLONE_NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            Path("/proc/self", name).write_text(text)
+        # Agents find us through /proc, where processes that are not dumpable belong to root.
+        sys_.prctl(sys_.PR_SET_DUMPABLE, 1)
+    sys_.unshare(sys_.CLONE_NEWNET)
+
+
+def _enter_held_namespaces(pause: int) -> None:
+    network = os.open(f"/proc/{pause}/fd/{_HELD_NAMESPACE}", os.O_RDONLY)
+    if os.geteuid() != 0:
+        user = os.open(f"/proc/{pause}/ns/user", os.O_RDONLY)
+        sys_.setns(user, sys_.CLONE_NEWUSER)
+        os.close(user)
+        sys_.prctl(sys_.PR_SET_DUMPABLE, 1)
+    sys_.setns(network, sys_.CLONE_NEWNET)
+    os.close(network)
+
+
+def _owner() -> int:
+    """The uid, outside, that our uid 0 stands for."""
+    return int(Path("/proc/self/uid_map").read_text().split()[1])
+
+
+def _listen(data_dir: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    directory = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
+    # Through the descriptor: a socket's path may have 107 bytes only, a data directory's more.
+    path = f"/proc/self/fd/{directory}/{SOCKET}"
+    (data_dir / SOCKET).unlink(missing_ok=True)
+    listener.bind(path)
+    (data_dir / SOCKET).chmod(0o600)
+    os.close(directory)
+    listener.listen(64)
+    return listener
+
+
+def _fork_pause(hostname: str) -> tuple[int, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(5)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            _be_pause(hostname, theirs.detach())
+        finally:
+            os._exit(1)
+    theirs.close()
+    return pid, ours
+
+
+def _be_pause(hostname: str, talk: int) -> None:
+    """Hold a pod's namespaces, and the switch's, until told to end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    held = os.open("/proc/self/ns/net", os.O_RDONLY)
+    talk, held = _renumber(talk, held)
+    sys_.unshare(sys_.CLONE_NEWNET | sys_.CLONE_NEWUTS | sys_.CLONE_NEWIPC)
+    sys_.sethostname(hostname)
+    sys_.set_process_name("hekla-pause")
+    os.setsid()
+    os.write(talk, b"ok")
+    address, netmask, gateway = json.loads(os.read(talk, _MESSAGE_BYTES))
+    _configure_link(address, netmask, gateway)
+    os.write(talk, b"ok")
+    os.close(talk)
+    while True:
+        signal.pause()
+
+
+def _renumber(talk: int, held: int) -> tuple[int, int]:
+    """Keep nothing open but the two, at fixed numbers above the standard streams."""
+    talk = fcntl.fcntl(talk, fcntl.F_DUPFD, 10)
+    os.dup2(held, _HELD_NAMESPACE, inheritable=False)
+    os.closerange(_HELD_NAMESPACE + 1, talk)
+    os.closerange(talk + 1, 4096)
+    return talk, _HELD_NAMESPACE
+
+
+def _configure_link(address: str, netmask: str, gateway: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        _bring_up(control, "lo")
+        fcntl.ioctl(control, _SIOCSIFADDR, _interface_request("eth0", address))
+        fcntl.ioctl(control, _SIOCSIFNETMASK, _interface_request("eth0", netmask))
+        _bring_up(control, "eth0")
+        route = struct.pack("@L", 0) + _socket_address("0.0.0.0") + _socket_address(gateway)
+        route += _socket_address("0.0.0.0") + struct.pack("@H", _ROUTE_UP | _ROUTE_GATEWAY)
+        fcntl.ioctl(control, _SIOCADDRT, route.ljust(120, b"\0"))
+
+
+def _bring_up(control: socket.socket, name: str) -> None:
+    answer = fcntl.ioctl(control, _SIOCGIFFLAGS, struct.pack("16sh22x", name.encode(), 0))
+    flags = struct.unpack("16sh22x", answer)[1]
+    fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh22x", name.encode(), flags | _IFF_UP))
+
+
+def _interface_request(name: str, address: str) -> bytes:
+    return struct.pack("16s16s8x", name.encode(), _socket_address(address))
+
+
+def _socket_address(address: str) -> bytes:
+    return struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
+
+
+def _expect(talk: socket.socket) -> None:
+    if talk.recv(16) != b"ok":
+        raise OSError(0, "the pod's network could not be set up")
+
+
+def _kill(process: records.ProcessId) -> None:
+    descriptor = records.open_process(process)
+    if descriptor is not None:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
+
+
+def _reap(*_: object) -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _reply(connection: socket.socket, answer: dict[str, Any], sockets: list[socket.socket] | None = None) -> None:
+    rights = array.array("i", [each.fileno() for each in sockets or ()])
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else []
+    try:
+        connection.sendmsg([json.dumps(answer).encode()], ancillary)
+    except OSError:
+        pass  # the agent has gone away; it will ask again
+
+
+def _detach() -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Asking the switch, and starting it when nobody answers. Blocking; agents call it off the event loop."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hekla.errors import HeklaError
+from hekla.node import records
+from hekla.node.switch import RECORD, SOCKET
+
+_ANSWER_SECONDS = 10.0
+_START_SECONDS = 20.0
+
+
+class SwitchError(HeklaError):
+    """The switch could not be reached or said no."""
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    process: records.ProcessId
+    address: str
+
+
+@dataclass(frozen=True)
+class SwitchClient:
+    data_dir: Path
+
+    def sandbox(self, uid: str, hostname: str) -> Sandbox:
+        """The pod's namespaces and address, made if they are not there. Same answer as often as asked."""
+        answer, _ = self._ask({"op": "sandbox", "uid": uid, "hostname": hostname})
+        return Sandbox(answer["process"], answer["address"])
+
+    def remove(self, uid: str) -> None:
+        """End the pod's pause process and pull its cable."""
+        self._ask({"op": "remove", "uid": uid})
+
+    def dns_sockets(self) -> tuple[str, socket.socket, socket.socket]:
+        """The bridge address, and the UDP and TCP sockets on which its pods ask for names."""
+        answer, descriptors = self._ask({"op": "dns"})
+        udp, tcp = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+        udp.setblocking(False)
+        tcp.setblocking(False)
+        return answer["address"], udp, tcp
+
+    def describe(self) -> dict[str, Any]:
+        """What the switch wrote about itself: network, gateway, user_namespace. Starts it if need be."""
+        self._connect().close()
+        found: dict[str, Any] = records.read(str(self.data_dir / RECORD)) or {}
+        return found
+
+    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        try:
+            with self._connect() as connection:
+                connection.sendall(json.dumps(request).encode())
+                data, ancillary, _, _ = connection.recvmsg(64 * 1024, socket.CMSG_SPACE(16 * 4))
+            answer = json.loads(data)
+        except (OSError, ValueError) as error:
+            raise SwitchError(f"the switch did not answer: {error}") from error
+        if "error" in answer:
+            raise SwitchError(f"the switch said: {answer['error']}")
+        return answer, _descriptors(ancillary)
+
+    def _connect(self) -> socket.socket:
+        try:
+            return self._dial()
+        except (FileNotFoundError, ConnectionRefusedError):
+            self._start()
+            return self._dial()
+
+    def _dial(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(_ANSWER_SECONDS)
+        directory = os.open(self.data_dir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{directory}/{SOCKET}")
+        except OSError:
+            connection.close()
+            raise
+        finally:
+            os.close(directory)
+        return connection
+
+    def _start(self) -> None:
+        """Start a switch that outlives us. Two agents may try at once: the second to get the lock steps back."""
+        with (self.data_dir / "switch.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "hekla.node.switch", str(self.data_dir)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                cwd="/",
+                start_new_session=True,
+            )
+        assert process.stdout is not None
+        with process.stdout:
+            answer = process.stdout.readline()
+        process.wait(_START_SECONDS)
+        if answer not in (b"ready\n", b"running\n"):
+            raise SwitchError(f"the switch did not start; see {self.data_dir / 'switch.log'}")
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return list(found)
