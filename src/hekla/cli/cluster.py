@@ -1,0 +1,170 @@
+"""`hekla up`, `down`, `status`: the local cluster's life."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.output import print_table
+from hekla.errors import ApiError, Disconnected
+from hekla.local.layout import Layout
+
+
+def size_options(command: Any) -> Any:
+    """How large the local cluster is; `up` and `run` share these."""
+    for option in (
+        click.option("--simulated-nodes", default=0, help="Nodes whose pods only pretend to run."),
+        click.option("--node-gpus", default=0, help="GPUs (nvidia.com/gpu) to declare per node."),
+        click.option(
+            "--node-memory", default="", help="Memory to declare per node, e.g. 8Gi (default: the machine's)."
+        ),
+        click.option("--node-cpu", default="", help="CPUs to declare per node, e.g. 4 (default: the machine's)."),
+        click.option("--nodes", default=1, help="Cut this machine into so many nodes."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@cluster_options
+@size_options
+@click.option("--port", default=0, help="Port of the API server on 127.0.0.1 (0: the last one, or a free one).")
+@click.option("--scheduler-conf", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=None)
+@click.option("--detach", is_flag=True, help="Return when it is ready; `hekla down` stops it.")
+@click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
+def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
+    """Start a local cluster: API server, controllers, scheduler and a node.
+
+    \b
+    Example:  hekla up --nodes 3
+    """
+    from hekla.local.components import ClusterSettings
+    from hekla.local.launch import launch_detached
+
+    layout = cluster.layout()
+    settings = ClusterSettings(data_dir=layout.root, **parameters)
+    settings.validate()
+    if detach:
+        launch_detached(settings).wait_until_ready()
+        _announce(layout, stop=f"hekla down{_data_dir_flag(cluster)}")
+        return
+    from hekla.local.cluster import run_cluster
+    from hekla.log import configure_logging
+
+    configure_logging(settings.log_level if settings.log_level != "info" else "warning")
+    click.echo("Starting a local cluster …")
+    run_cluster(settings, ready=lambda _: _announce(layout, stop="Ctrl-C"))
+    click.echo("Stopped.")
+
+
+@click.command()
+@cluster_options
+def down(cluster: ClusterOptions) -> None:
+    """Stop the local cluster and everything it runs; jobs and their state stay in the data dir.
+
+    \b
+    Example:  hekla down
+    """
+    from hekla.local.cluster import stop_cluster
+
+    layout = cluster.layout()
+    if stop_cluster(layout.root):
+        click.echo(f"Stopped the cluster on {layout.root}.")
+    else:
+        click.echo(f"No cluster was running on {layout.root}.")
+
+
+@click.command()
+@cluster_options
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def status(cluster: ClusterOptions, output: str) -> int:
+    """Show the local cluster's components and nodes.
+
+    \b
+    Example:  hekla status
+    """
+    from hekla.local.cluster import inspect
+
+    layout = cluster.layout()
+    running = inspect(layout.root)
+    nodes = _nodes(cluster) if running else []
+    if output == "json":
+        document = {
+            "dataDir": str(layout.root),
+            "running": running is not None,
+            "kubeconfig": str(layout.kubeconfig),
+            "components": running.components if running else [],
+            "nodes": nodes,
+        }
+        click.echo(json.dumps(document, indent=2))
+        return 0 if running else 1
+    if running is None:
+        click.echo(f"No cluster is running on {layout.root}. Start one with `hekla up`.")
+        return 1
+    click.echo(f"data dir    {layout.root}\nkubeconfig  {layout.kubeconfig}\nsupervisor  pid {running.supervisor}\n")
+    rows = [
+        [part["name"], part["pid"] or "-", "Ready" if part["ready"] and part["pid"] else "Starting", part["restarts"]]
+        for part in running.components
+    ]
+    print_table(["COMPONENT", "PID", "STATUS", "RESTARTS"], rows)
+    if nodes:
+        click.echo()
+        print_table(
+            ["NODE", "STATUS", "CPU", "MEMORY", "PODS"],
+            [[n["name"], n["status"], n["cpu"], n["memory"], n["pods"]] for n in nodes],
+        )
+    return 0
+
+
+def _announce(layout: Layout, *, stop: str) -> None:
+    home = os.path.expanduser("~")  # noqa: PTH111
+    shown = str(layout.kubeconfig)
+    shown = "~" + shown[len(home) :] if home != "/" and shown.startswith(home + "/") else shown
+    click.echo(f"Ready. In another terminal:\n\n  export KUBECONFIG={shown}\n  kubectl get nodes\n\nStop with {stop}.")
+    sys.stdout.flush()
+
+
+def _data_dir_flag(cluster: ClusterOptions) -> str:
+    return f" --data-dir {cluster.data_dir}" if cluster.data_dir else ""
+
+
+def _nodes(cluster: ClusterOptions) -> list[dict[str, Any]]:
+    from hekla.api.kinds import NODE, POD
+    from hekla.client.rest import Client
+
+    async def read(client: Client) -> list[dict[str, Any]]:
+        nodes = (await client.list(NODE)).items
+        pods = (await client.list(POD)).items
+        return [_node_row(node, pods) for node in nodes]
+
+    local = ClusterOptions(cluster.layout().kubeconfig, None, "", "")
+    try:
+        return with_client(local.connection(), read)
+    except (ApiError, Disconnected):
+        return []
+
+
+def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, Any]:
+    state = node.get("status", {})
+    ready = next((c["status"] for c in state.get("conditions") or () if c["type"] == "Ready"), "Unknown")
+    name = node["metadata"]["name"]
+    live = [
+        pod
+        for pod in pods
+        if pod.get("spec", {}).get("nodeName") == name
+        and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+    ]
+    allocatable = state.get("allocatable") or {}
+    return {
+        "name": name,
+        "status": "Ready" if ready == "True" else "NotReady",
+        "cpu": allocatable.get("cpu", ""),
+        "memory": allocatable.get("memory", ""),
+        "pods": len(live),
+    }

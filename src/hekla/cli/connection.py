@@ -1,0 +1,98 @@
+"""Which cluster a command talks to, and the options that say so.
+
+`--kubeconfig`, else `--data-dir`'s, else `KUBECONFIG`, else the local cluster that is running, else `~/.kube/config`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from hekla.client.kubeconfig import Access, connect, default_paths, load_access
+from hekla.client.rest import Client
+from hekla.local.layout import Layout, default_data_dir
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    access: Access
+    namespace: str
+
+    def client(self) -> Client:
+        return connect(self.access, user_agent="hekla-cli")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    kubeconfig: Path | None
+    data_dir: Path | None
+    context: str
+    namespace: str
+
+    def connection(self) -> Connection:
+        access = load_access(self._paths(), context=self.context)
+        return Connection(access, self.namespace or access.namespace)
+
+    def layout(self) -> Layout:
+        return Layout(self.data_dir or default_data_dir(os.environ))
+
+    def names_a_cluster(self) -> bool:
+        """Whether the person said which cluster, so that starting a private one would be wrong."""
+        return bool(self.kubeconfig or os.environ.get("KUBECONFIG"))
+
+    def _paths(self) -> list[Path]:
+        from hekla.local.cluster import inspect
+
+        if self.kubeconfig is not None:
+            return [self.kubeconfig]
+        layout = self.layout()
+        if self.data_dir is not None:
+            return [layout.kubeconfig]
+        if not os.environ.get("KUBECONFIG") and inspect(layout.root) is not None:
+            return [layout.kubeconfig]
+        return default_paths(os.environ)
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --kubeconfig, --data-dir, --context and -n; the function gets one `cluster: ClusterOptions`."""
+
+    def call(kubeconfig: Path | None, data_dir: Path | None, context: str, namespace: str, **parameters: Any) -> Any:
+        return command(cluster=ClusterOptions(kubeconfig, data_dir, context, namespace), **parameters)
+
+    call.__doc__ = command.__doc__
+    call.__name__ = command.__name__
+    path = click.Path(path_type=Path)
+    for option in (
+        click.option("-n", "--namespace", default="", help="Namespace (default: the kubeconfig's, else `default`)."),
+        click.option("--context", default="", help="Context of the kubeconfig."),
+        click.option(
+            "--data-dir", type=path, default=None, envvar="HEKLA_DATA_DIR", help="The local cluster's folder."
+        ),
+        click.option("--kubeconfig", type=path, default=None, help="Kubeconfig of the cluster to talk to."),
+    ):
+        call = option(call)
+    # Options a command declares itself stand nearer to its function: keep them first in --help.
+    own = getattr(command, "__click_params__", [])
+    call.__click_params__ = [*call.__click_params__, *own] if own else call.__click_params__  # type: ignore[attr-defined]
+    return call
+
+
+def with_client(connection: Connection, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """Run `work` with a client and close it after, on a loop of its own."""
+
+    async def main() -> T:
+        client = connection.client()
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(main())

@@ -1,0 +1,149 @@
+"""How a followed job looks: a live table over merged logs on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import name_of, parse_timestamp
+from hekla.cli.output import duration
+from hekla.cli.progress import TaskRow, is_finished, phase_of, task_rows, waiting_reason
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
+_PHASE_COLOURS = {"Completed": "green", "Failed": "red", "Aborted": "red", "Terminated": "red", "Running": "cyan"}
+
+
+class Display(Protocol):
+    def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None: ...
+
+    def log_line(self, pod: str, line: str) -> None: ...
+
+    def say(self, text: str) -> None:
+        """A line of our own, between the job's."""
+
+    def close(self) -> None:
+        """Stop drawing; what stands on the screen stays."""
+
+
+class PlainDisplay:
+    """One line a change, no control characters: for files, pipes and CI logs."""
+
+    def __init__(self, output: TextIO = sys.stdout) -> None:
+        self._output = output
+        self._last = ""
+
+    def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
+        rows = task_rows(job, pods)
+        code, sentence = waiting_reason(group, pods)
+        waiting = f" ({code}: {sentence})" if code and not _any_running(rows) and not is_finished(job) else ""
+        line = f"{name_of(job)}: {phase_of(job)}, {_counts(rows)}{waiting}"
+        if line != self._last:
+            self._last = line
+            self.say(line)
+
+    def log_line(self, pod: str, line: str) -> None:
+        self.say(f"{pod} | {_printable(line)}")
+
+    def say(self, text: str) -> None:
+        print(text, file=self._output, flush=True)
+
+    def close(self) -> None:
+        self._output.flush()
+
+
+class LiveDisplay:
+    """A table that redraws in place below the logs, which scroll by above it."""
+
+    def __init__(self, console: Console, now: Callable[[], datetime]) -> None:
+        from rich.live import Live
+
+        self._console = console
+        self._now = now
+        self._job: Obj | None = None
+        self._group: Obj | None = None
+        self._pods: list[Obj] = []
+        self._colours: dict[str, str] = {}
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=False)
+        self._live.start()
+
+    def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
+        self._job, self._group, self._pods = job, group, pods
+        self._live.refresh()
+
+    def log_line(self, pod: str, line: str) -> None:
+        from rich.text import Text
+
+        colour = self._colours.setdefault(pod, _COLOURS[len(self._colours) % len(_COLOURS)])
+        self._console.print(Text.assemble((f"{pod} │ ", colour), _printable(line)))
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        self._live.refresh()
+        self._live.stop()
+
+    def _render(self) -> Table | str:
+        if self._job is None:
+            return ""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        job, phase = self._job, phase_of(self._job)
+        elapsed = self._now() - parse_timestamp(job["metadata"]["creationTimestamp"])
+        title = Text.assemble(
+            (name_of(job), "bold"),
+            "  ",
+            (phase, _PHASE_COLOURS.get(phase, "yellow")),
+            f"  {duration(elapsed.total_seconds())}",
+        )
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for header in ("TASK", "PENDING", "RUNNING", "DONE", "FAILED", "RESTARTS"):
+            table.add_column(header, justify="left" if header == "TASK" else "right")
+        rows = task_rows(job, self._pods)
+        for row in rows:
+            table.add_row(
+                f"{row.name} ×{row.wanted}",
+                *map(_or_dot, (row.pending, row.running, row.done, row.failed, row.restarts)),
+            )
+        code, sentence = waiting_reason(self._group, self._pods)
+        if code and not _any_running(rows) and not is_finished(job):
+            table.caption = Text(f"{code}: {sentence}", style="yellow")
+            table.caption_justify = "left"
+        return table
+
+
+def _any_running(rows: list[TaskRow]) -> bool:
+    return any(row.running or row.done for row in rows)
+
+
+def _counts(rows: list[TaskRow]) -> str:
+    words = []
+    for row in rows:
+        parts = [
+            f"{count} {word}"
+            for word, count in (
+                ("pending", row.pending), ("running", row.running), ("done", row.done),
+                ("failed", row.failed), ("restarts", row.restarts),
+            )
+            if count
+        ]  # fmt: skip
+        words.append(f"{row.name} {', '.join(parts) if parts else 'no pods yet'}")
+    return "; ".join(words)
+
+
+def _or_dot(count: int) -> str:
+    return str(count) if count else "·"
+
+
+def _printable(line: str) -> str:
+    """A container's line without what could drive the terminal; tabs stay."""
+    return "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip("\r"))

@@ -1,0 +1,274 @@
+"""`hekla job …`: the verbs of upstream's `vcctl job`, with its flags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hekla.api.batch import JOB_NAME, JobAction
+from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, Obj
+from hekla.api.meta import name_of, namespace_of, owner_reference, parse_timestamp, uid_of
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.output import age, duration, print_document, print_table
+from hekla.cli.progress import failures, is_finished, phase_of, started_at, task_rows, waiting_reason
+from hekla.cli.run import run as run_command
+from hekla.client.rest import Client
+from hekla.clock import SystemClock
+from hekla.errors import UsageError
+
+
+@click.group()
+def job() -> None:
+    """List, view, run, suspend, resume and delete jobs."""
+
+
+job.add_command(run_command, "run")
+
+
+def _named(command: Any) -> Any:
+    """The job by position, or by upstream's -N/--name."""
+    command = click.option("-N", "--name", "name_flag", default="", help="The job (as with vcctl).")(command)
+    return click.argument("name", default="")(command)
+
+
+def _require_name(name: str, name_flag: str) -> str:
+    if not (name or name_flag):
+        raise click.UsageError("which job? Give its name.")
+    return name or name_flag
+
+
+@job.command("list")
+@cluster_options
+@click.option("-A", "--all-namespaces", is_flag=True)
+@click.option("-l", "--selector", default="", help="Label selector.")
+@click.option("-q", "--queue", default="", help="Only jobs of this queue.")
+@click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table")
+def list_jobs(cluster: ClusterOptions, all_namespaces: bool, selector: str, queue: str, output: str) -> None:
+    """List jobs, with the reason of those that wait.
+
+    \b
+    Example:  hekla job list -A
+    """
+    connection = cluster.connection()
+    namespace = None if all_namespaces else connection.namespace
+
+    async def work(client: Client) -> tuple[list[Obj], list[Obj], list[Obj]]:
+        jobs = (await client.list(JOB, namespace, label_selector=selector)).items
+        groups = (await client.list(POD_GROUP, namespace)).items
+        pods = (await client.list(POD, namespace, label_selector=JOB_NAME)).items
+        return jobs, groups, pods
+
+    jobs, groups, pods = with_client(connection, work)
+    jobs = [found for found in jobs if not queue or (found["spec"].get("queue") or "default") == queue]
+    if output in ("json", "yaml"):
+        print_document({"apiVersion": "v1", "kind": "List", "items": jobs}, output)
+    elif output == "name":
+        for found in jobs:
+            click.echo(f"job.batch.volcano.sh/{name_of(found)}")
+    elif not jobs:
+        where = "in any namespace" if all_namespaces else f"in namespace {connection.namespace}"
+        click.echo(f"No jobs {where}.")
+    else:
+        _print_jobs(jobs, groups, pods, namespaces=all_namespaces)
+
+
+def _print_jobs(jobs: list[Obj], groups: list[Obj], pods: list[Obj], *, namespaces: bool) -> None:
+    now = SystemClock().now()
+    by_owner = {ref["uid"]: group for group in groups for ref in group["metadata"].get("ownerReferences") or ()}
+    rows = []
+    for found in jobs:
+        mine = [
+            p for p in pods if any(r.get("uid") == uid_of(found) for r in p["metadata"].get("ownerReferences") or ())
+        ]
+        tasks = task_rows(found, mine)
+        reason = "" if is_finished(found) else waiting_reason(by_owner.get(uid_of(found)), mine)[0]
+        status = found.get("status") or {}
+        rows.append(
+            [
+                *([namespace_of(found)] if namespaces else []),
+                name_of(found),
+                phase_of(found),
+                reason or "-",
+                sum(task.wanted for task in tasks),
+                found["spec"].get("minAvailable", ""),
+                sum(task.pending for task in tasks),
+                sum(task.running for task in tasks),
+                sum(task.done for task in tasks),
+                sum(task.failed for task in tasks),
+                status.get("retryCount", 0),
+                found["spec"].get("queue") or "default",
+                age(parse_timestamp(found["metadata"]["creationTimestamp"]), now),
+            ]
+        )
+    headers = [
+        "NAME",
+        "STATUS",
+        "REASON",
+        "PODS",
+        "MIN",
+        "PENDING",
+        "RUNNING",
+        "DONE",
+        "FAILED",
+        "RETRIES",
+        "QUEUE",
+        "AGE",
+    ]
+    print_table(["NAMESPACE", *headers] if namespaces else headers, rows)
+
+
+@job.command("view")
+@cluster_options
+@_named
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
+def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> None:
+    """Show one job: state, tasks, pods, events.
+
+    \b
+    Example:  hekla job view hello-gang
+    """
+    name = _require_name(name, name_flag)
+    connection = cluster.connection()
+
+    async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], Obj | None]:
+        found = await _find(client, connection.namespace, name)
+        pods = (await client.list(POD, connection.namespace, label_selector=f"{JOB_NAME}={name}")).items
+        events = await _events(client, connection.namespace, uid_of(found))
+        group = await client.find(POD_GROUP, f"{name}-{uid_of(found)}", connection.namespace)
+        return found, pods, events, group
+
+    found, pods, events, group = with_client(connection, work)
+    if output != "text":
+        print_document(found, output)
+        return
+    _print_job(found, pods, events, group)
+
+
+def _print_job(found: Obj, pods: list[Obj], events: list[Obj], group: Obj | None) -> None:
+    now = SystemClock().now()
+    created = parse_timestamp(found["metadata"]["creationTimestamp"])
+    first = started_at(pods)
+    status = found.get("status") or {}
+    code, sentence = waiting_reason(group, pods)
+    facts = [
+        ("Name", f"{namespace_of(found)}/{name_of(found)}"),
+        ("Status", phase_of(found) + (f" ({code}: {sentence})" if code and not is_finished(found) else "")),
+        ("Queue", found["spec"].get("queue") or "default"),
+        ("Min available", found["spec"].get("minAvailable", "")),
+        ("Retries", f"{status.get('retryCount', 0)} of {found['spec'].get('maxRetry', 3)}"),
+        ("Plugins", ", ".join(sorted(found["spec"].get("plugins") or {})) or "none"),
+        ("Created", f"{age(created, now)} ago"),
+        ("Waited", duration(((first or now) - created).total_seconds())),
+    ]
+    for label, value in facts:
+        click.echo(f"{label + ':':<15}{value}")
+    click.echo()
+    print_table(
+        ["TASK", "REPLICAS", "PENDING", "RUNNING", "DONE", "FAILED", "RESTARTS"],
+        [[t.name, t.wanted, t.pending, t.running, t.done, t.failed, t.restarts] for t in task_rows(found, pods)],
+    )
+    if pods:
+        click.echo()
+        print_table(["POD", "STATUS", "NODE", "IP"], [_pod_row(pod) for pod in sorted(pods, key=name_of)])
+    for line in failures(pods):
+        click.echo(f"  {line}")
+    if events:
+        click.echo()
+        print_table(["LAST SEEN", "TYPE", "REASON", "MESSAGE"], [_event_row(event, now) for event in events])
+
+
+def _pod_row(pod: Obj) -> list[str]:
+    status = pod.get("status") or {}
+    return [name_of(pod), status.get("phase", ""), pod["spec"].get("nodeName", "-"), status.get("podIP", "-")]
+
+
+def _event_row(event: Obj, now: Any) -> list[str]:
+    last = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
+    return [
+        age(parse_timestamp(last) if last else None, now),
+        event.get("type", ""),
+        event.get("reason", ""),
+        event.get("message", "").strip(),
+    ]
+
+
+@job.command("delete")
+@cluster_options
+@_named
+def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+    """Delete a job and everything it made.
+
+    \b
+    Example:  hekla job delete hello-gang
+    """
+    name = _require_name(name, name_flag)
+    connection = cluster.connection()
+
+    async def work(client: Client) -> None:
+        found = await _find(client, connection.namespace, name)
+        await client.delete(JOB, name, connection.namespace, uid=uid_of(found), propagation="Background")
+
+    with_client(connection, work)
+    click.echo(f"job.batch.volcano.sh/{name} deleted")
+
+
+@job.command("suspend")
+@cluster_options
+@_named
+def suspend(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+    """Abort a job; it can be resumed.
+
+    \b
+    Example:  hekla job suspend hello-gang
+    """
+    _issue(cluster, _require_name(name, name_flag), JobAction.ABORT_JOB, "suspending")
+
+
+@job.command("resume")
+@cluster_options
+@_named
+def resume(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+    """Start an aborted job again.
+
+    \b
+    Example:  hekla job resume hello-gang
+    """
+    _issue(cluster, _require_name(name, name_flag), JobAction.RESUME_JOB, "resuming")
+
+
+def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) -> None:
+    connection = cluster.connection()
+
+    async def work(client: Client) -> None:
+        found = await _find(client, connection.namespace, name)
+        target = owner_reference(found, JOB)
+        command = {
+            "apiVersion": COMMAND.api_version,
+            "kind": COMMAND.kind,
+            "metadata": {
+                "generateName": f"{name}-{action.lower()}-",
+                "namespace": connection.namespace,
+                "ownerReferences": [target],
+            },
+            "action": action.value,
+            "target": target,
+        }
+        await client.create(COMMAND, command)
+
+    with_client(connection, work)
+    click.echo(f"job.batch.volcano.sh/{name}: {doing}")
+
+
+async def _find(client: Client, namespace: str, name: str) -> Obj:
+    found = await client.find(JOB, name, namespace)
+    if found is None:
+        raise UsageError(f"no job {name!r} in namespace {namespace}; `hekla job list -A` shows all jobs")
+    return found
+
+
+async def _events(client: Client, namespace: str, uid: str) -> list[Obj]:
+    from hekla.api.kinds import EVENT
+
+    listed = await client.list(EVENT, namespace, field_selector=f"involvedObject.uid={uid}")
+    return sorted(listed.items, key=lambda event: str(event.get("lastTimestamp") or ""))

@@ -1,0 +1,85 @@
+"""`hekla logs JOB`: the job's pods' logs, merged and prefixed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+
+from hekla.api.batch import JOB_NAME
+from hekla.api.kinds import JOB, POD, Obj
+from hekla.api.meta import name_of
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.display import PlainDisplay
+from hekla.client.rest import Client
+from hekla.errors import ApiError, UsageError
+
+
+@click.command()
+@cluster_options
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
+@click.option("-p", "--previous", is_flag=True, help="The previous attempt of each container.")
+@click.option("--tail", type=int, default=None, help="Only the last so many lines of each container.")
+@click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
+@click.option("--task", default="", help="Only pods of this task.")
+def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameters: Any) -> None:
+    """Print the logs of all pods of JOB, each line prefixed by its pod.
+
+    \b
+    Example:  hekla logs -f hello-gang
+    """
+    connection = cluster.connection()
+    query = {
+        "previous": "true" if parameters["previous"] else "",
+        "tailLines": parameters["tail"] if parameters["tail"] is not None else "",
+        "timestamps": "true" if parameters["timestamps"] else "",
+    }
+
+    async def work(client: Client) -> None:
+        found = await client.find(JOB, job, connection.namespace)
+        if found is None:
+            raise UsageError(f"no job {job!r} in namespace {connection.namespace}")
+        if follow:
+            from hekla.cli.follow import Follower
+
+            await Follower(client, found, _LogsOnly()).run()
+        else:
+            await _print_all(client, found, connection.namespace, task, query)
+
+    with_client(connection, work)
+
+
+class _LogsOnly(PlainDisplay):
+    def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
+        """The state is not asked for here."""
+
+
+async def _print_all(client: Client, job: Obj, namespace: str, task: str, query: dict[str, object]) -> None:
+    listed = await client.list(POD, namespace, label_selector=f"{JOB_NAME}={name_of(job)}")
+    display = PlainDisplay()
+    wanted = [
+        (name_of(pod), container["name"])
+        for pod in sorted(listed.items, key=name_of)
+        if not task or pod["metadata"].get("labels", {}).get("volcano.sh/task-spec") == task
+        for container in [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
+    ]
+    if not wanted:
+        raise UsageError(f"job {name_of(job)!r} has no pods{f' of task {task!r}' if task else ''} to read logs of")
+    texts = await asyncio.gather(*(_read(client, namespace, pod, name, query) for pod, name in wanted))
+    for (pod, _), lines in zip(wanted, texts):
+        for line in lines:
+            display.log_line(pod, line)
+
+
+async def _read(client: Client, namespace: str, pod: str, container: str, query: dict[str, object]) -> list[str]:
+    parameters = {"container": container, **{key: value for key, value in query.items() if value != ""}}
+    try:
+        answer = await client.raw(
+            "GET", f"{POD.path(namespace, pod, 'log')}?{urlencode(parameters)}", headers={"Accept": "*/*"}
+        )
+    except ApiError as error:
+        return [f"({error.message})"]
+    return answer.body.decode(errors="replace").splitlines()

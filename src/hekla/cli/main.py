@@ -1,0 +1,141 @@
+"""The `hekla` program (and `vcctl`, its other name).
+
+Commands live in their own modules and are imported when called: `hekla --help` must answer at once. Errors meant for
+people end here, as one message and an exit status; tracebacks are for `--debug`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from hekla import __version__
+from hekla.errors import ApiError, Disconnected, HeklaError, UsageError
+
+EXIT_FAILED = 1
+EXIT_UNPLACEABLE = 2
+EXIT_BAD_FILE = 3
+EXIT_INTERRUPTED = 130
+
+# name: (module, attribute, one line of help)
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("hekla.cli.run", "run", "Run a job file: submit, follow, exit with its outcome."),
+    "up": ("hekla.cli.cluster", "up", "Start a local cluster."),
+    "down": ("hekla.cli.cluster", "down", "Stop the local cluster and everything it runs."),
+    "status": ("hekla.cli.cluster", "status", "Show the local cluster's components and nodes."),
+    "logs": ("hekla.cli.logs", "logs", "Print a job's logs, merged and prefixed by pod."),
+    "why": ("hekla.cli.why", "why", "Say why a job is waiting."),
+    "job": ("hekla.cli.job", "job", "List, view, run, suspend, resume and delete jobs."),
+    "apiserver": ("hekla.cli.serve", "apiserver", "Run the API server alone."),
+    "controllers": ("hekla.cli.serve", "controllers", "Run the controllers alone."),
+    "scheduler": ("hekla.cli.serve", "scheduler", "Run the scheduler alone."),
+    "node": ("hekla.cli.serve", "node", "Run a node alone: pods of any cluster on this machine."),
+    "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
+}
+_SECTIONS = (
+    ("Run", ("run", "logs", "why", "job")),
+    ("Local cluster", ("up", "down", "status")),
+    ("On a cluster of your own", ("install", "controllers", "scheduler", "node", "apiserver")),
+)
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and help line, and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry[0]), entry[1])
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in _SECTIONS:
+            with formatter.section(title):
+                formatter.write_dl([(name, _COMMANDS[name][2]) for name in names])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="hekla")
+@click.option("--debug", is_flag=True, envvar="HEKLA_DEBUG", help="Show tracebacks.")
+def hekla(debug: bool) -> None:
+    """Volcano batch jobs, on this machine or on any Kubernetes cluster, from the same YAML.
+
+    \b
+    Try:  hekla run examples/hello-gang/job.yaml
+    """
+
+
+def main() -> None:
+    sys.exit(run_program(hekla, sys.argv[1:]))
+
+
+def vcctl() -> None:
+    """The same program under upstream's name."""
+    sys.exit(run_program(hekla, sys.argv[1:], name="vcctl"))
+
+
+def run_program(command: click.Command, arguments: list[str], name: str = "hekla") -> int:
+    """Run a command line and give its exit status. No exception meant for a person leaves as a traceback."""
+    debug = "--debug" in arguments or bool(os.environ.get("HEKLA_DEBUG"))
+    try:
+        result = command.main(args=arguments, prog_name=name, standalone_mode=False)
+        return int(result) if isinstance(result, int) else 0
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) went away: not an error. Keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except HeklaError as error:
+        if debug:
+            raise
+        click.echo(f"{_style('error:')} {describe(error)}", err=True)
+        return EXIT_BAD_FILE if getattr(error, "bad_file", False) else EXIT_FAILED
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"{_style('error:')} {type(error).__name__}: {error}\nThis is a bug; --debug shows where.", err=True)
+        return EXIT_FAILED
+
+
+def describe(error: HeklaError) -> str:
+    """One message for a person: what happened and, where we know it, what to do."""
+    if isinstance(error, Disconnected):
+        return f"cannot reach the cluster: {error}\nIs it running? Start one here with `hekla up`, or check KUBECONFIG."
+    if isinstance(error, ApiError) and error.code == 401:
+        return "the cluster does not accept these credentials; check --kubeconfig or KUBECONFIG."
+    if isinstance(error, UsageError | ApiError):
+        return str(error)
+    return str(error)
+
+
+def _style(text: str) -> str:
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg="red", bold=True)

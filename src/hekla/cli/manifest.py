@@ -1,0 +1,196 @@
+"""Reading manifests from files: every object with the line each of its fields stands on.
+
+The parser's events are walked with a budget for depth, aliases and size, so that a hostile or broken file is refused
+and never takes the process down. A key given twice counts as its last value, as with kubectl, and is a warning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hekla.api.kinds import Obj
+from hekla.errors import UsageError
+
+_MAX_BYTES = 3 << 20
+_MAX_DEPTH = 100
+_MAX_NODES = 200_000
+
+FieldPath = tuple[str | int, ...]
+
+
+class BadFile(UsageError):
+    """The file cannot be used; the text says where and why."""
+
+    bad_file = True
+
+
+@dataclass(slots=True)
+class Document:
+    obj: Obj
+    file: str
+    line: int
+    lines: dict[FieldPath, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def line_of(self, path: str) -> int:
+        """The line of a field path as API servers write them (`spec.tasks[0].name`), or of its nearest parent."""
+        parts = parse_field_path(path)
+        while parts and parts not in self.lines:
+            parts = parts[:-1]
+        return self.lines.get(parts, self.line)
+
+
+def read_manifest(source: str) -> list[Document]:
+    """All documents of a file (`-`: standard input); empty ones are left out."""
+    text = _read(source)
+    try:
+        documents = list(_Composer(text, source).documents())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        raise BadFile(f"{where}: not valid YAML: {error.problem or error.context}{_remedy(text, mark)}") from None
+    except yaml.YAMLError as error:
+        raise BadFile(f"{source}: not valid YAML: {error}") from None
+    if not documents:
+        raise BadFile(f"{source}: holds no object")
+    return documents
+
+
+def parse_field_path(path: str) -> FieldPath:
+    parts: list[str | int] = []
+    for part in path.replace("]", "").replace("[", ".").split("."):
+        if part:
+            parts.append(int(part) if part.isdigit() else part)
+    return tuple(parts)
+
+
+def _read(source: str) -> str:
+    try:
+        if source == "-":
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with Path(source).open("rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise BadFile(f"{source}: {error.strerror}") from None
+    if len(data) > _MAX_BYTES:
+        raise BadFile(f"{source}: larger than {_MAX_BYTES >> 20} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{source}: not UTF-8 text (byte {error.start})") from None
+
+
+def _remedy(text: str, mark: yaml.Mark | None) -> str:
+    line = text.splitlines()[mark.line].strip() if mark and mark.line < len(text.splitlines()) else ""
+    if line.rstrip().endswith("*"):
+        return '\n  a lone * starts an alias in YAML: write "*" in quotes'
+    if "\t" in line:
+        return "\n  YAML does not allow tabs for indentation: use blanks"
+    return f"\n  {line}" if line else ""
+
+
+class _Composer:
+    """Builds plain values from parser events, noting lines, within the budgets."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self._resolver: Any = yaml.SafeLoader("")
+        self._source = source
+        self._nodes = 0
+        self._anchors: dict[str, Any] = {}
+        self._lines: dict[FieldPath, int] = {}
+        self._warnings: list[str] = []
+
+    def documents(self) -> Iterator[Document]:
+        for event in self._events:
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            self._anchors, self._lines, self._warnings = {}, {}, []
+            first = next(self._events)
+            line = first.start_mark.line + 1
+            value = self._value(first, ())
+            if value is None:
+                continue
+            if not isinstance(value, dict):
+                raise BadFile(f"{self._source}:{line}: expected an object with apiVersion, kind and metadata")
+            yield Document(value, self._source, line, self._lines, self._warnings)
+
+    def _value(self, event: Any, path: FieldPath) -> Any:
+        self._nodes += 1
+        line = event.start_mark.line + 1
+        if self._nodes > _MAX_NODES or len(path) > _MAX_DEPTH:
+            raise BadFile(f"{self._source}:{line}: nested too deeply or too large")
+        self._lines.setdefault(path, line)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, line)
+        if isinstance(event, yaml.ScalarEvent):
+            value: Any = self._scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path)
+        else:
+            value = self._mapping(path)
+        if getattr(event, "anchor", None):
+            self._anchors[event.anchor] = value
+        return value
+
+    def _alias(self, event: yaml.AliasEvent, line: int) -> Any:
+        if event.anchor not in self._anchors:
+            raise BadFile(f"{self._source}:{line}: *{event.anchor} is not defined before this line")
+        value = self._anchors[event.anchor]
+        # An alias counts as much as what it stands for: aliases of aliases must not explode later.
+        self._nodes += _size(value)
+        return value
+
+    def _scalar(self, event: Any) -> Any:
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
+        if tag == "tag:yaml.org,2002:timestamp":
+            return event.value
+        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+        return self._resolver.construct_object(node)
+
+    def _sequence(self, path: FieldPath) -> list[Any]:
+        values: list[Any] = []
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            values.append(self._value(event, (*path, len(values))))
+        return values
+
+    def _mapping(self, path: FieldPath) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            line = event.start_mark.line + 1
+            if not isinstance(event, yaml.ScalarEvent):
+                raise BadFile(f"{self._source}:{line}: a key must be plain text")
+            key = event.value
+            if key in values:
+                first = self._lines.get((*path, key), line)
+                self._warnings.append(
+                    f"{self._source}:{line}: {key!r} is given twice (first on line {first}); the last one counts"
+                )
+            self._lines[(*path, key)] = line
+            value = self._value(next(self._events), (*path, key))
+            if key == "<<" and isinstance(value, dict):
+                values = {**value, **values}
+            else:
+                values[key] = value
+        return values
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(_size(item) for item in value.values())
+    if isinstance(value, list):
+        return 1 + sum(_size(item) for item in value)
+    return 1

@@ -1,0 +1,117 @@
+"""What a person sees of a job: the state of its tasks, derived from the Job, its PodGroup and its pods.
+
+Pure: objects in, rows out. The displays in `display.py` show it; `run` and `job view` feed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hekla.api.batch import FINISHED_JOB_PHASES, TASK_SPEC, JobPhase
+from hekla.api.core import PodPhase
+from hekla.api.kinds import Obj
+from hekla.api.meta import annotations_of, is_deleting, parse_timestamp
+
+# Container reasons that mean "this will not start by waiting".
+_STUCK = frozenset(
+    {
+        "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun",
+        "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    name: str
+    wanted: int
+    pending: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    restarts: int = 0
+
+
+def phase_of(job: Obj) -> str:
+    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
+
+
+def is_finished(job: Obj) -> bool:
+    """Whether the job has ended for good; an aborted one waits to be resumed, but nobody is working on it."""
+    phase = phase_of(job)
+    return phase in FINISHED_JOB_PHASES or phase == JobPhase.ABORTED
+
+
+def task_rows(job: Obj, pods: Sequence[Obj]) -> list[TaskRow]:
+    return [_task_row(task, pods) for task in job["spec"].get("tasks") or ()]
+
+
+def started_at(pods: Sequence[Obj]) -> datetime | None:
+    """When the first container of the job ran."""
+    times = [text for pod in pods for text in _start_times(pod)]
+    return min(map(parse_timestamp, times)) if times else None
+
+
+def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for a job that does not run: the PodGroup's condition, or a stuck container's; or empty."""
+    for pod in pods:
+        for status in _container_statuses(pod):
+            waiting = (status.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _STUCK:
+                name = pod["metadata"]["name"]
+                return str(waiting["reason"]), f"{name}: {waiting.get('message') or waiting['reason']}"
+    for condition in reversed(((group or {}).get("status") or {}).get("conditions") or []):
+        if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
+            return str(condition.get("reason") or "Unschedulable"), str(condition.get("message") or "")
+        if condition.get("type") == "Scheduled" and condition.get("status") == "True":
+            break
+    return "", ""
+
+
+def failures(pods: Sequence[Obj]) -> list[str]:
+    """One line for each container that ended badly, with what it said."""
+    lines = []
+    for pod in pods:
+        for status in _container_statuses(pod):
+            ended = (status.get("state") or {}).get("terminated") or {}
+            if ended and ended.get("exitCode"):
+                reason = ended.get("reason") or "Error"
+                text = f"{pod['metadata']['name']}: {reason}, exit code {ended['exitCode']}"
+                lines.append(text + (f": {ended['message'].strip()}" if ended.get("message") else ""))
+    return lines
+
+
+def _task_row(task: Obj, pods: Sequence[Obj]) -> TaskRow:
+    counts = dict.fromkeys(("pending", "running", "done", "failed", "restarts"), 0)
+    for pod in pods:
+        if annotations_of(pod).get(TASK_SPEC) != task.get("name"):
+            continue
+        status = pod.get("status") or {}
+        counts["restarts"] += sum(int(c.get("restartCount") or 0) for c in _container_statuses(pod))
+        match status.get("phase"):
+            case PodPhase.SUCCEEDED:
+                counts["done"] += 1
+            case PodPhase.FAILED:
+                counts["failed"] += 1
+            case PodPhase.RUNNING if not is_deleting(pod):
+                counts["running"] += 1
+            case _:
+                counts["pending"] += 1
+    return TaskRow(str(task.get("name", "")), int(task.get("replicas") or 0), **counts)
+
+
+def _container_statuses(pod: Obj) -> list[Obj]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _start_times(pod: Obj) -> list[str]:
+    states = [status.get("state") or {} for status in _container_statuses(pod)]
+    return [
+        detail["startedAt"]
+        for state in states
+        for detail in (state.get("running"), state.get("terminated"))
+        if detail and detail.get("startedAt")
+    ]

@@ -1,0 +1,139 @@
+"""One component alone: `hekla apiserver`, `controllers`, `scheduler`, `node`, each against any cluster."""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hekla.cli.connection import ClusterOptions, cluster_options
+from hekla.clock import SystemClock
+from hekla.local.supervisor import Ready, run_until_terminated
+from hekla.log import configure_logging
+
+_LEVELS = click.Choice(["debug", "info", "warning", "error"])
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@cluster_options
+@click.option("--port", default=0, help="Port on 127.0.0.1 (0: a free one).")
+@click.option("--log-level", default="info", type=_LEVELS)
+def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
+    """Run the API server alone, on the data dir's store.
+
+    \b
+    Example:  hekla apiserver --data-dir /tmp/cluster
+    """
+    from hekla.local import components
+    from hekla.local.credentials import ensure_credentials
+    from hekla.local.kubeconfigs import write_component_kubeconfig, write_user_kubeconfig
+
+    configure_logging(log_level)
+    layout = cluster.layout()
+    layout.prepare()
+    credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
+    write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
+
+    def ready(bound_port: str) -> None:
+        write_user_kubeconfig(layout.kubeconfig, port=int(bound_port), credentials=credentials)
+        click.echo(f"serving on https://127.0.0.1:{bound_port}, kubeconfig {layout.kubeconfig}", err=True)
+
+    run_until_terminated(components.apiserver(layout, credentials, port).run, ready=ready)
+
+
+@click.command()
+@cluster_options
+@click.option("--log-level", default="info", type=_LEVELS)
+def controllers(cluster: ClusterOptions, log_level: str) -> None:
+    """Run the job, queue, podgroup and garbage controllers.
+
+    \b
+    Example:  hekla controllers --kubeconfig ~/.kube/config
+    """
+
+    async def run(ready: Ready) -> None:
+        from hekla import controllers as volcano
+
+        client = cluster.connection().client()
+        await volcano.run(client, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("controllers"))
+
+    _serve(run, log_level)
+
+
+@click.command()
+@cluster_options
+@click.option("--scheduler-conf", type=_FILE, default=None, help="Actions, tiers and plugins, as upstream's file.")
+@click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are ours.")
+@click.option("--default-queue", default="default")
+@click.option("--schedule-period", default="1s", help="Longest pause between two cycles.")
+@click.option("--log-level", default="info", type=_LEVELS)
+def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
+    """Run the gang scheduler.
+
+    \b
+    Example:  hekla scheduler --scheduler-conf conf.yaml
+    """
+
+    async def run(ready: Ready) -> None:
+        from hekla.scheduler import scheduler as volcano
+
+        settings = volcano.SchedulerSettings(
+            scheduler_names=tuple(flags["scheduler_name"]),
+            conf=flags["scheduler_conf"],
+            default_queue=flags["default_queue"],
+            period=float(str(flags["schedule_period"]).removesuffix("s")),
+        )
+        client = cluster.connection().client()
+        await volcano.run(
+            client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("scheduler")
+        )
+
+    _serve(run, log_level)
+
+
+@click.command()
+@cluster_options
+@click.option("--name", default="", help="The node's name (default: this host's).")
+@click.option("--node-cpu", default="", help="CPUs to declare (default: the machine's).")
+@click.option("--node-memory", default="", help="Memory to declare (default: the machine's).")
+@click.option("--node-gpus", default=0, help="GPUs to declare.")
+@click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
+@click.option("--tls-private-key-file", type=_FILE, default=None)
+@click.option("--client-ca-file", type=_FILE, default=None, help="Who may read logs: the API server's client CA.")
+@click.option("--log-level", default="info", type=_LEVELS)
+def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> None:
+    """Run a node: pods bound to it become isolated processes on this machine.
+
+    \b
+    Example:  hekla node --kubeconfig ~/.kube/config --name laptop
+    """
+
+    async def run(ready: Ready) -> None:
+        from hekla.node import agent
+
+        layout = cluster.layout()
+        layout.prepare()
+        settings = agent.NodeSettings(
+            name=name or socket.gethostname().lower(),
+            data_dir=layout.nodes,
+            cpu=flags["node_cpu"] or None,
+            memory=flags["node_memory"] or None,
+            gpus=flags["node_gpus"],
+            tls_certificate=flags["tls_cert_file"],
+            tls_key=flags["tls_private_key_file"],
+            client_ca=flags["client_ca_file"],
+            hidden_paths=(layout.root,),
+        )
+        client = cluster.connection().client()
+        await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("node"))
+
+    _serve(run, log_level)
+
+
+def _serve(run: Any, log_level: str) -> None:
+    configure_logging(log_level)
+    run_until_terminated(run, ready=lambda word: click.echo(f"{word} ready", err=True))

@@ -1,0 +1,92 @@
+"""`hekla why JOB`: what a waiting job waits for, from its PodGroup, its pods and its queue."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from hekla.api.batch import JOB_NAME
+from hekla.api.kinds import JOB, POD, POD_GROUP, QUEUE, Obj
+from hekla.api.meta import uid_of
+from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
+from hekla.cli.progress import failures, is_finished, phase_of, task_rows, waiting_reason
+from hekla.client.rest import Client
+from hekla.errors import UsageError
+
+
+@click.command()
+@cluster_options
+@click.argument("job")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def why(cluster: ClusterOptions, job: str, output: str) -> None:
+    """Say why JOB is waiting, or how it ended.
+
+    \b
+    Example:  hekla why hello-gang
+    """
+    connection = cluster.connection()
+    answer = with_client(connection, lambda client: explain_job(client, connection, job))
+    if output == "json":
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        for line in _sentences(answer):
+            click.echo(line)
+
+
+async def explain_job(client: Client, connection: Connection, name: str) -> dict[str, Any]:
+    """Everything known about why a job is where it is, as one document."""
+    job = await client.find(JOB, name, connection.namespace)
+    if job is None:
+        raise UsageError(f"no job {name!r} in namespace {connection.namespace}")
+    group = await client.find(POD_GROUP, f"{name}-{uid_of(job)}", connection.namespace)
+    pods = (await client.list(POD, connection.namespace, label_selector=f"{JOB_NAME}={name}")).items
+    queue_name = str(job["spec"].get("queue") or "default")
+    queue = await client.find(QUEUE, queue_name)
+    code, sentence = waiting_reason(group, pods)
+    return {
+        "job": name,
+        "phase": phase_of(job),
+        "reason": code,
+        "message": sentence,
+        "queue": {"name": queue_name, "state": _queue_state(queue)},
+        "podGroup": {"phase": ((group or {}).get("status") or {}).get("phase", "") if group else "absent"},
+        "minAvailable": job["spec"].get("minAvailable"),
+        "tasks": [
+            {
+                "name": row.name,
+                "replicas": row.wanted,
+                "pending": row.pending,
+                "running": row.running,
+                "done": row.done,
+                "failed": row.failed,
+            }
+            for row in task_rows(job, pods)
+        ],
+        "failures": failures(pods),
+        "finished": is_finished(job),
+    }
+
+
+def _queue_state(queue: Obj | None) -> str:
+    if queue is None:
+        return "absent"
+    return str((queue.get("status") or {}).get("state") or "Open")
+
+
+def _sentences(answer: dict[str, Any]) -> list[str]:
+    head = f"{answer['job']} is {answer['phase']}"
+    lines = [head]
+    if answer["finished"]:
+        lines[0] = f"{answer['job']} has ended: {answer['phase']}"
+    elif answer["reason"]:
+        lines += [f"  {answer['reason']}: {answer['message']}"]
+    elif any(task["running"] for task in answer["tasks"]):
+        lines[0] = f"{answer['job']} is running"
+    else:
+        lines += [f"  its PodGroup is {answer['podGroup']['phase'] or 'new'}: the scheduler has not said why yet"]
+    if answer["queue"]["state"] != "Open":
+        lines.append(f"  queue {answer['queue']['name']} is {answer['queue']['state']}: nothing new starts in it")
+    lines += [f"  {failure}" for failure in answer["failures"]]
+    return lines

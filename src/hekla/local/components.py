@@ -1,0 +1,190 @@
+"""How each component of a local cluster is put together: its settings, its client, its log."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from hekla.api import quantity
+from hekla.clock import SystemClock
+from hekla.errors import UsageError
+from hekla.local.credentials import Credentials
+from hekla.local.layout import Layout
+from hekla.local.supervisor import Component, Ready
+
+APISERVER = "apiserver"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What `hekla up` and `hekla run` can be told."""
+
+    data_dir: Path
+    port: int = 0
+    nodes: int = 1
+    node_cpu: str = ""
+    node_memory: str = ""
+    node_gpus: int = 0
+    simulated_nodes: int = 0
+    scheduler_conf: Path | None = None
+    log_level: str = "info"
+
+    def validate(self) -> None:
+        if self.nodes + self.simulated_nodes < 1:
+            raise UsageError("a cluster needs a node: give --nodes or --simulated-nodes")
+        for flag, value in (("--node-cpu", self.node_cpu), ("--node-memory", self.node_memory)):
+            try:
+                if value and quantity.parse(value) <= 0:
+                    raise UsageError(f"{flag} {value}: must be more than 0")
+            except quantity.InvalidQuantity:
+                raise UsageError(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
+
+
+def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
+    async def run(ready: Ready) -> None:
+        from hekla.admission.review import VolcanoAdmission
+        from hekla.apiserver import server
+        from hekla.client.kubeconfig import client_from_files
+        from hekla.local.bootstrap import install_crds
+
+        settings = server.ApiServerSettings(
+            database=layout.database,
+            socket_path=layout.socket,
+            port=port,
+            tls_certificate=credentials.server.certificate,
+            tls_key=credentials.server.key,
+            token_hash=credentials.token_hash(),
+            kubelet_ca=credentials.ca,
+            kubelet_client_certificate=credentials.kubelet_client.certificate,
+            kubelet_client_key=credentials.kubelet_client.key,
+        )
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                server.run(
+                    settings,
+                    clock=SystemClock(),
+                    rng=random.SystemRandom(),
+                    admission=VolcanoAdmission,
+                    ready=listening.set_result,
+                )
+            )
+            bound_port = await listening
+            client = client_from_files([layout.component_kubeconfig], user_agent="hekla-bootstrap")
+            await install_crds(client)
+            await client.close()
+            ready(str(bound_port))
+
+    return Component(APISERVER, run, layout.log_of(APISERVER))
+
+
+def controllers(layout: Layout) -> Component:
+    async def run(ready: Ready) -> None:
+        from hekla import controllers as volcano
+        from hekla.client.kubeconfig import client_from_files
+        from hekla.local import builtins
+
+        client = client_from_files([layout.component_kubeconfig], user_agent="hekla-controllers")
+        clock, rng = SystemClock(), random.SystemRandom()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(builtins.run(client, clock=clock, rng=rng))
+            group.create_task(volcano.run(client, clock=clock, rng=rng, ready=lambda: ready("")))
+
+    return Component("controllers", run, layout.log_of("controllers"))
+
+
+def scheduler(layout: Layout, conf: Path | None) -> Component:
+    async def run(ready: Ready) -> None:
+        from hekla.client.kubeconfig import client_from_files
+        from hekla.scheduler import scheduler as volcano
+
+        client = client_from_files([layout.component_kubeconfig], user_agent="hekla-scheduler")
+        settings = volcano.SchedulerSettings(conf=conf)
+        await volcano.run(
+            client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("")
+        )
+
+    return Component("scheduler", run, layout.log_of("scheduler"))
+
+
+def node(layout: Layout, credentials: Credentials, name: str, cpu: str, memory: str, gpus: int) -> Component:
+    async def run(ready: Ready) -> None:
+        from hekla.client.kubeconfig import client_from_files
+        from hekla.node import agent
+
+        client = client_from_files([layout.component_kubeconfig], user_agent=f"hekla-node/{name}")
+        settings = agent.NodeSettings(
+            name=name,
+            data_dir=layout.nodes,
+            cpu=cpu or None,
+            memory=memory or None,
+            gpus=gpus,
+            tls_certificate=credentials.node.certificate,
+            tls_key=credentials.node.key,
+            client_ca=credentials.ca,
+            hidden_paths=(layout.root,),
+        )
+        await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
+
+    return Component(f"node-{name}", run, layout.log_of(f"node-{name}"))
+
+
+def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
+    async def run(ready: Ready) -> None:
+        from hekla.client.kubeconfig import client_from_files
+        from hekla.node.simulated import SimulatedNode, run_simulated
+
+        client = client_from_files([layout.component_kubeconfig], user_agent="hekla-simulated-nodes")
+        nodes = [
+            SimulatedNode(
+                name=f"simulated-{index}",
+                cpu=settings.node_cpu or "32",
+                memory=settings.node_memory or "128Gi",
+                gpus=settings.node_gpus,
+            )
+            for index in range(settings.simulated_nodes)
+        ]
+        await run_simulated(client, nodes, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
+
+    return Component("simulated-nodes", run, layout.log_of("simulated-nodes"))
+
+
+def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings) -> list[Component]:
+    """Everything that runs on top of the API server."""
+    found = [controllers(layout), scheduler(layout, settings.scheduler_conf)]
+    cpu = settings.node_cpu or _share_of_cpus(settings.nodes)
+    memory = settings.node_memory or _share_of_memory(settings.nodes)
+    for index in range(settings.nodes):
+        name = "local" if settings.nodes == 1 else f"local-{index}"
+        found.append(node(layout, credentials, name, cpu, memory, settings.node_gpus))
+    if settings.simulated_nodes:
+        found.append(simulated_nodes(layout, settings))
+    return found
+
+
+def preload() -> None:
+    """Import what the components need, once, before they are forked."""
+    for key in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        # NumPy's BLAS would start threads at import; nothing here multiplies matrices.
+        os.environ.setdefault(key, "1")
+    modules: tuple[str, ...] = (
+        "aiohttp", "uvloop", "uvicorn", "hekla.apiserver.server", "hekla.admission.review", "hekla.controllers",
+        "hekla.scheduler.scheduler", "hekla.node.agent", "hekla.local.builtins", "hekla.client.kubeconfig",
+    )  # fmt: skip
+    for module in modules:
+        importlib.import_module(module)
+
+
+def _share_of_cpus(nodes: int) -> str:
+    return f"{len(os.sched_getaffinity(0)) * 1000 // nodes}m" if nodes > 1 else ""
+
+
+def _share_of_memory(nodes: int) -> str:
+    if nodes <= 1:
+        return ""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{total // nodes // 1024}Ki"

@@ -1,0 +1,146 @@
+"""A local cluster's certificates and token.
+
+One certificate authority per data dir signs three kinds of certificate: the API server's, the nodes' (for logs), and
+the one with which the API server calls the nodes. People authenticate with a 256-bit token; the server
+knows only its hash. Everything is kept with mode 0600 and made again shortly before it expires.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hekla.clock import Clock
+from hekla.local.private_files import write_private
+
+_VALID = datetime.timedelta(days=365)
+_RENEW_BEFORE = datetime.timedelta(days=30)
+_BACKDATE = datetime.timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    ca: Path
+    server: Pair
+    node: Pair
+    kubelet_client: Pair
+    token: Path
+
+    def token_hash(self) -> str:
+        return hashlib.sha256(self.token.read_text().strip().encode()).hexdigest()
+
+
+def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> Credentials:
+    """The data dir's credentials: those found, or new ones where absent or about to expire."""
+    names = ("ca", "apiserver", "node", "kubelet-client")
+    pairs = {name: Pair(directory / f"{name}.crt", directory / f"{name}.key") for name in names}
+    credentials = Credentials(
+        ca=pairs["ca"].certificate,
+        server=pairs["apiserver"],
+        node=pairs["node"],
+        kubelet_client=pairs["kubelet-client"],
+        token=directory / "token",
+    )
+    if not all(_is_fresh(pair, clock) for pair in pairs.values()):
+        _issue_all(pairs, clock)
+    if not credentials.token.exists():
+        write_private(credentials.token, f"{rng.getrandbits(256):064x}\n".encode())
+    return credentials
+
+
+def _is_fresh(pair: Pair, clock: Clock) -> bool:
+    if not (pair.certificate.exists() and pair.key.exists()):
+        return False
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    return certificate.not_valid_after_utc - clock.now() > _RENEW_BEFORE
+
+
+def _issue_all(pairs: dict[str, Pair], clock: Clock) -> None:
+    ca_key = ec.generate_private_key(ec.SECP256R1())
+    ca_name = _name("hekla-local-ca")
+    ca = (
+        _builder(ca_name, ca_name, ca_key.public_key(), clock)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    _write(pairs["ca"], ca, ca_key)
+    server, client = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+    for name, usage in (("apiserver", server), ("node", server), ("kubelet-client", client)):
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _builder(_name(f"hekla-{name}"), ca_name, key.public_key(), clock)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(_loopback_names(), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+            .sign(ca_key, hashes.SHA256())
+        )
+        _write(pairs[name], certificate, key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, clock: Clock
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(clock.now() - _BACKDATE)
+        .not_valid_after(clock.now() + _VALID)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _loopback_names() -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName(
+        [
+            x509.DNSName("localhost"),
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+            x509.IPAddress(ipaddress.ip_address("::1")),
+        ]
+    )
+
+
+def _write(pair: Pair, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    write_private(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    write_private(pair.key, encoded)

@@ -1,0 +1,37 @@
+"""The two kubeconfigs a local cluster writes: one for people, one for its own components."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from hekla.local.credentials import Credentials
+from hekla.local.private_files import write_private
+
+
+def write_user_kubeconfig(path: Path, *, port: int, credentials: Credentials) -> None:
+    cluster = {
+        "server": f"https://127.0.0.1:{port}",
+        "certificate-authority-data": base64.b64encode(credentials.ca.read_bytes()).decode(),
+    }
+    _write(path, cluster, {"token": credentials.token.read_text().strip()})
+
+
+def write_component_kubeconfig(path: Path, *, socket: Path) -> None:
+    """No credential in it: the socket lies in a folder only its owner may enter."""
+    _write(path, {"server": f"unix://{socket}"}, {})
+
+
+def _write(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hekla", "cluster": cluster}],
+        "users": [{"name": "hekla-admin", "user": user}],
+        "contexts": [{"name": "hekla", "context": {"cluster": "hekla", "user": "hekla-admin"}}],
+        "current-context": "hekla",
+    }
+    # JSON is YAML, and every kubeconfig reader takes it.
+    write_private(path, json.dumps(document, indent=2).encode() + b"\n")

@@ -1,0 +1,101 @@
+"""Starting a local cluster in the background, from a program that has other things to do."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hekla.errors import HeklaError, UsageError
+from hekla.local.components import ClusterSettings
+from hekla.local.layout import Layout
+from hekla.log import configure_logging, get_logger
+
+log = get_logger("supervisor")
+
+_READY_SECONDS = 90.0
+
+
+@dataclass(slots=True)
+class LaunchedCluster:
+    """A cluster whose supervisor is our child."""
+
+    pid: int
+    ready_pipe: int
+
+    def wait_until_ready(self) -> Path:
+        """The kubeconfig, once everything answers; UsageError with the reason if it cannot start."""
+        deadline = time.monotonic() + _READY_SECONDS
+        said = b""
+        while not said.endswith(b"\n"):
+            if not select.select([self.ready_pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                self.stop()
+                raise UsageError(f"the local cluster was not ready in {_READY_SECONDS:.0f} s")
+            chunk = os.read(self.ready_pipe, 65536)
+            if not chunk:
+                break
+            said += chunk
+        os.close(self.ready_pipe)
+        verdict, _, text = said.decode(errors="replace").strip().partition(" ")
+        if verdict != "ready":
+            os.waitpid(self.pid, 0)
+            raise UsageError(text.replace("\0", "\n") or "the local cluster could not start")
+        return Path(text)
+
+    def stop(self) -> None:
+        """End the cluster and wait until nothing of it is left."""
+        try:
+            os.kill(self.pid, signal.SIGTERM)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            return
+
+
+def launch_detached(settings: ClusterSettings) -> LaunchedCluster:
+    """Fork a supervisor into a session of its own. Call before any event loop or thread exists."""
+    settings.validate()
+    layout = Layout(settings.data_dir)
+    layout.prepare()
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read_end)
+        _supervise(settings, layout, write_end)
+    os.close(write_end)
+    return LaunchedCluster(pid, read_end)
+
+
+def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> None:
+    """The child's whole life. Never returns."""
+    code = 1
+    try:
+        os.setsid()
+        output = os.open(layout.log_of("up"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(source, target)
+        from hekla.local.cluster import run_cluster
+
+        configure_logging(settings.log_level)
+        run_cluster(settings, ready=lambda kubeconfig: _say(pipe, f"ready {kubeconfig}"))
+        code = 0
+    except HeklaError as error:
+        _say(pipe, f"failed {error}")
+    except BaseException as error:
+        _say(pipe, f"failed {type(error).__name__}: {error}")
+        log.exception("supervisor failed")
+    finally:
+        os._exit(code)
+
+
+def _say(pipe: int, text: str) -> None:
+    try:
+        os.write(pipe, text.replace("\n", "\0").encode() + b"\n")
+    except (BrokenPipeError, OSError):
+        return
