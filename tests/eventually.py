@@ -1,0 +1,27 @@
+"""Waiting for other programs: ask again until it holds, or fail with what was seen last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") -> T:
+    """The first truthy answer of `look`; an AssertionError or OSError it raises counts as "not yet"."""
+    deadline = time.monotonic() + seconds
+    seen: object = None
+    while True:
+        try:
+            answer = look()
+            if answer:
+                return answer
+            seen = answer
+        except (AssertionError, OSError) as error:
+            seen = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what or look}; last seen: {seen!r}")
+        # Another process's progress cannot be awaited in any other way than by looking again.
+        time.sleep(0.05)
