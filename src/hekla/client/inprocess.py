@@ -1,0 +1,130 @@
+"""A transport with no socket: requests are handed to an ASGI application in the same event loop.
+
+For simulation: with a memory store and a virtual clock the whole system then runs without real I/O, repeatably.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from hekla.client.transport import Answer, StreamedAnswer
+from hekla.errors import Disconnected
+
+Message = MutableMapping[str, Any]
+Application = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+
+class InProcessTransport:
+    def __init__(self, application: Application, *, headers: Mapping[str, str] | None = None) -> None:
+        self._application = application
+        self._headers = {"Host": "localhost", **(headers or {})}
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> Answer:
+        exchange = _Exchange(body)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._application(self._scope(method, path, headers), exchange.receive, exchange.send)
+        except TimeoutError as error:
+            raise Disconnected(f"{method} {path}: no answer in time") from error
+        chunks = []
+        while (chunk := exchange.chunks.get_nowait()) is not None:
+            chunks.append(chunk)
+        return Answer(exchange.status, exchange.headers, b"".join(chunks))
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[StreamedAnswer]:
+        exchange = _Exchange(b"")
+        scope = self._scope(method, path, headers)
+        serving = asyncio.create_task(self._serve(scope, exchange))
+        try:
+            await exchange.started.wait()
+            if exchange.status >= 300:
+                body = b"".join([chunk async for chunk in exchange.read()])
+                yield StreamedAnswer(exchange.status, exchange.headers, exchange.read(), body)
+            else:
+                yield StreamedAnswer(exchange.status, exchange.headers, exchange.read())
+        finally:
+            exchange.gone.set()
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    async def _serve(self, scope: Message, exchange: _Exchange) -> None:
+        try:
+            await self._application(scope, exchange.receive, exchange.send)
+        finally:
+            exchange.finish()
+
+    def _scope(self, method: str, path: str, headers: Mapping[str, str] | None) -> Message:
+        raw_path, _, query = path.partition("?")
+        sent = {**self._headers, **(headers or {})}
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": raw_path,
+            "raw_path": raw_path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+            "client": None,
+            "server": ("localhost", None),
+        }
+
+
+class _Exchange:
+    """One request and its answer, between two coroutines."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self.status = 500
+        self.headers: dict[str, str] = {}
+        self.chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.started = asyncio.Event()
+        self.gone = asyncio.Event()
+
+    async def receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {name.decode().title(): value.decode() for name, value in message.get("headers") or ()}
+            self.started.set()
+            return
+        if message.get("body"):
+            self.chunks.put_nowait(message["body"])
+        if not message.get("more_body"):
+            self.finish()
+
+    def finish(self) -> None:
+        self.chunks.put_nowait(None)
+        self.started.set()
+
+    async def read(self) -> AsyncIterator[bytes]:
+        while (chunk := await self.chunks.get()) is not None:
+            yield chunk

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hekla.api.selector import InvalidSelector, label_selector_from, parse_field_selector, parse_label_selector
+
+LABELS = {"app": "web", "tier": "front", "size": "7"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "app=web", "app==web", "app!=db", "app in (web,db)", "tier notin (back)", "app", "!gone", "size>5", "size<9",
+     "app=web,tier=front", "app in (web) , !gone", "gone!=x", "gone notin (a)"],
+)  # fmt: skip
+def test_a_selector_matches(text: str) -> None:
+    assert parse_label_selector(text).matches(LABELS)
+
+
+@pytest.mark.parametrize(
+    "text", ["app=db", "gone", "!app", "app notin (web)", "size>7", "app=web,tier=back", "gone>1", "app="]
+)
+def test_a_selector_does_not_match(text: str) -> None:
+    assert not parse_label_selector(text).matches(LABELS)
+
+
+@pytest.mark.parametrize("text", ["a in (b", "!", "a,,b", "a=b=c", "a" * 70, "a>x", ",", "a in b", "-a=b", "a=b c"])
+def test_malformed_text_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSelector):
+        parse_label_selector(text)
+
+
+@pytest.mark.parametrize("text", ["a==", "a in ()", "a>5"])
+def test_odd_but_valid_text_is_taken(text: str) -> None:
+    parse_label_selector(text)
+
+
+def test_the_object_form_means_the_same_as_the_text_form() -> None:
+    selector = label_selector_from(
+        {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["front"]}]}
+    )
+    assert selector is not None
+    assert selector.matches(LABELS)
+    assert not selector.matches({"app": "web"})
+
+
+def test_an_absent_selector_is_not_an_empty_one() -> None:
+    assert label_selector_from(None) is None
+    empty = label_selector_from({})
+    assert empty is not None
+    assert empty.matches(LABELS)
+
+
+def test_field_selectors_give_field_sense_and_value() -> None:
+    assert parse_field_selector("metadata.name=a,status.phase!=Failed") == (
+        ("metadata.name", True, "a"),
+        ("status.phase", False, "Failed"),
+    )
+
+
+@given(st.text(max_size=40))
+def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
+    try:
+        parse_label_selector(text).matches(LABELS)
+    except InvalidSelector:
+        pass

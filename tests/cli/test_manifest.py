@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from hekla.cli.manifest import BadFile, read_manifest
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_each_field_knows_its_line(tmp_path: Path) -> None:
+    document = read_manifest(write(tmp_path, "kind: Job\nspec:\n  tasks:\n    - name: a\n    - name: b\n"))[0]
+    assert document.line_of("spec.tasks[1].name") == 5
+    assert document.line_of("spec.tasks[1].template.spec") == 5
+    assert document.line_of("spec.minAvailable") == 2
+
+
+def test_a_yaml_error_names_file_and_line(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"job\.yaml:3:\d+: not valid YAML"):
+        read_manifest(write(tmp_path, "kind: Job\nspec:\n  a: b: c\n"))
+
+
+def test_a_lone_star_gets_its_remedy(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match='"\\*" in quotes'):
+        read_manifest(write(tmp_path, "policies:\n  - event: *\n    action: RestartJob\n"))
+
+
+def test_a_key_given_twice_is_a_warning_and_the_last_one_counts(tmp_path: Path) -> None:
+    document = read_manifest(write(tmp_path, "kind: Job\nname: a\nname: b\n"))[0]
+    assert document.obj["name"] == "b"
+    assert ":3: 'name' is given twice (first on line 2)" in document.warnings[0]
+
+
+def test_deep_nesting_is_refused_and_does_not_crash(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="nested too deeply"):
+        read_manifest(write(tmp_path, "a: " + "[" * 30000))
+
+
+def test_aliases_that_would_explode_are_refused(tmp_path: Path) -> None:
+    lines = ["a: &a [x,x,x,x,x,x,x,x,x]"]
+    names = "abcdefghij"
+    lines += [f"{n}: &{n} [{','.join(['*' + p] * 9)}]" for p, n in itertools.pairwise(names)]
+    with pytest.raises(BadFile, match="too large"):
+        read_manifest(write(tmp_path, "\n".join(lines)))
+
+
+def test_dates_stay_text_and_empty_documents_are_left_out(tmp_path: Path) -> None:
+    documents = read_manifest(write(tmp_path, "---\n---\nkind: Job\nwhen: 2030-01-01\nmode: 0644\n---\n"))
+    assert [document.obj for document in documents] == [{"kind": "Job", "when": "2030-01-01", "mode": 420}]
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just text", ""])
+def test_what_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadFile):
+        read_manifest(write(tmp_path, text))
+
+
+def test_a_missing_file_is_told_plainly() -> None:
+    with pytest.raises(BadFile, match="No such file"):
+        read_manifest("/does/not/exist.yaml")
