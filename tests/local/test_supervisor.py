@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.eventually import eventually
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from hekla.local.supervisor import Component, ComponentFailed, Supervisor
+
+directory, kind = Path(sys.argv[1]), sys.argv[2]
+
+async def steady(ready):
+    ready("word")
+    await asyncio.Event().wait()
+
+async def broken(ready):
+    raise RuntimeError("no such luck")
+
+supervisor = Supervisor(directory / "status.json")
+supervisor.open()
+try:
+    names = ["a", "b"] if kind == "steady" else ["a"]
+    run = steady if kind == "steady" else broken
+    print(supervisor.start([Component(name, run, directory / f"{name}.log") for name in names]), flush=True)
+    supervisor.watch()
+except ComponentFailed as error:
+    print(f"failed: {error}", flush=True)
+finally:
+    supervisor.close()
+print("closed", flush=True)
+"""
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    with start(tmp_path, "steady") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "{'a': 'word', 'b': 'word'}"
+        yield process
+
+
+@contextlib.contextmanager
+def start(directory: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", PROGRAM, str(directory), kind]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def components(directory: Path) -> dict[str, dict[str, Any]]:
+    return {part["name"]: part for part in json.loads((directory / "status.json").read_text())["components"]}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_a_component_that_is_killed_is_started_again(supervisor: subprocess.Popen[str], tmp_path: Path) -> None:
+    before = components(tmp_path)
+    os.kill(before["a"]["pid"], signal.SIGKILL)
+    after = eventually(lambda: (found := components(tmp_path))["a"]["restarts"] == 1 and found["a"]["ready"] and found)
+    assert after["a"]["pid"] != before["a"]["pid"]
+    assert after["b"] == before["b"]
+
+
+def test_stopping_ends_every_component(supervisor: subprocess.Popen[str], tmp_path: Path) -> None:
+    pids = [part["pid"] for part in components(tmp_path).values()]
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(20) == 0
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_components_stop_when_the_supervisor_is_killed(supervisor: subprocess.Popen[str], tmp_path: Path) -> None:
+    pids = [part["pid"] for part in components(tmp_path).values()]
+    supervisor.kill()
+    eventually(lambda: not [pid for pid in pids if is_alive(pid)])
+
+
+def test_a_component_that_cannot_start_ends_the_whole_with_its_last_words(tmp_path: Path) -> None:
+    with start(tmp_path, "broken") as process:
+        output, _ = process.communicate(timeout=30)
+    assert "failed: a could not start (exit 1)" in output
+    assert "no such luck" in output
+    assert "closed" in output
