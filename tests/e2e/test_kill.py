@@ -1,0 +1,86 @@
+"""kill -9 of each component, then of all, in the middle of a job: it ends as it should, and nothing runs twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.local_cluster import LocalCluster, mounts_of, processes_of, running
+from tests.eventually import eventually
+
+JOB = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: steady}
+spec:
+  minAvailable: 3
+  plugins: {env: [], svc: []}
+  tasks:
+    - name: worker
+      replicas: 3
+      policies: [{event: TaskCompleted, action: CompleteJob}]
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+            - name: main
+              image: any
+              command: [sh, -c, "echo begun; sleep SECONDS; echo ended; exit 0"]
+"""
+
+
+def submit(cluster: LocalCluster, seconds: float) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=JOB.replace("SECONDS", str(seconds)))
+    eventually(lambda: phases(cluster) == ["Running"] * 3, what="three pods run")
+
+
+def phases(cluster: LocalCluster) -> list[str]:
+    return [pod["status"]["phase"] for pod in cluster.get("pod")["items"]]
+
+
+def check_the_end(cluster: LocalCluster, uids: set[str]) -> None:
+    cluster.kubectl("wait", "vcjob/steady", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
+    pods = cluster.get("pod")["items"]
+    assert {pod["metadata"]["uid"] for pod in pods} == uids, "a pod was replaced"
+    for pod in pods:
+        log = cluster.kubectl("logs", pod["metadata"]["name"])
+        assert log.split() == ["begun", "ended"], log
+        state = pod["status"]["containerStatuses"][0]
+        assert (state["restartCount"], state["state"]["terminated"]["exitCode"]) == (0, 0)
+    assert cluster.get("vcjob", "steady")["status"].get("retryCount", 0) == 0
+
+
+def uids_of(cluster: LocalCluster) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in cluster.get("pod")["items"]}
+
+
+@pytest.mark.parametrize("component", ["apiserver", "controllers", "scheduler", "node-local"])
+def test_one_component_is_killed(component: str, data_dir: Path) -> None:
+    cluster = LocalCluster(data_dir)
+    with running(data_dir):
+        submit(cluster, 3)
+        uids = uids_of(cluster)
+        killed = cluster.components()[component]["pid"]
+        os.kill(killed, signal.SIGKILL)
+        eventually(lambda: cluster.components()[component]["pid"] not in (0, killed), what="it is started again")
+        check_the_end(cluster, uids)
+    assert not processes_of(data_dir)
+    assert not mounts_of(data_dir)
+
+
+def test_everything_is_killed_and_started_again(data_dir: Path) -> None:
+    cluster = LocalCluster(data_dir)
+    with running(data_dir) as supervisor:
+        submit(cluster, 5)
+        uids = uids_of(cluster)
+        pids = [part["pid"] for part in cluster.components().values()]
+        for pid in [supervisor.pid, *pids]:
+            os.kill(pid, signal.SIGKILL)
+        supervisor.wait(10)
+    with running(data_dir):
+        check_the_end(cluster, uids)
+    assert not processes_of(data_dir)
+    assert not mounts_of(data_dir)

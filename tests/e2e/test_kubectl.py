@@ -1,0 +1,96 @@
+"""Stock kubectl against `hekla up`, as people know it."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.e2e.local_cluster import HELLO_GANG, LocalCluster
+from tests.eventually import eventually
+
+
+def test_the_life_of_a_job_under_kubectl(cluster: LocalCluster) -> None:
+    watch = subprocess.Popen(
+        ["kubectl", "--kubeconfig", cluster.kubeconfig, "get", "pod", "-w"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert "job.batch.volcano.sh/hello-gang created" in cluster.kubectl("apply", "-f", HELLO_GANG)
+        wide = eventually(lambda: _all_kinds(cluster))
+        assert "IP" in wide
+        cluster.kubectl("wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
+    finally:
+        watch.terminate()
+        seen, _ = watch.communicate(timeout=20)
+    assert "Running" in seen
+    assert "Completed" in seen
+    assert "hello-gang-worker-2" in seen
+    assert "the sum of our ranks is 3" in cluster.kubectl("logs", "-f", "hello-gang-worker-0")
+    described = cluster.kubectl("describe", "vcjob", "hello-gang")
+    assert "Completed" in described
+    assert "Events:" in described
+    assert "unchanged" in cluster.kubectl("apply", "-f", HELLO_GANG)
+    assert "deleted" in cluster.kubectl("delete", "vcjob", "hello-gang")
+    eventually(lambda: not [name for kind in _OWNED for name in cluster.names(kind) if "hello-gang" in name])
+
+
+_OWNED = ("pod", "podgroup", "configmap", "service", "networkpolicy")
+
+
+def _all_kinds(cluster: LocalCluster) -> str:
+    shown = cluster.kubectl("get", "vcjob,podgroup,pod", "-o", "wide")
+    assert "job.batch.volcano.sh/hello-gang" in shown
+    assert "podgroup.scheduling.volcano.sh/hello-gang-" in shown
+    assert "pod/hello-gang-worker-2" in shown
+    return shown
+
+
+def test_explain_tells_what_a_field_is_for(cluster: LocalCluster) -> None:
+    text = cluster.kubectl("explain", "vcjob.spec.tasks")
+    assert "replicas" in text
+    assert "dependsOn" in text
+    assert "template" in text
+
+
+def test_api_resources_lists_our_kinds_with_their_short_names(cluster: LocalCluster) -> None:
+    lines = cluster.kubectl("api-resources").splitlines()
+    assert any("vcjob,vj" in line and "batch.volcano.sh/v1alpha1" in line for line in lines)
+    assert any(line.startswith("pods ") and " po " in line for line in lines)
+
+
+def test_nobody_is_answered_without_a_credential(cluster: LocalCluster) -> None:
+    server = cluster.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+    command = ["kubectl", "--kubeconfig=/dev/null", "--server", server, "--insecure-skip-tls-verify", "get", "pods"]
+    done = subprocess.run(
+        [*command, "--username=nobody", "--password=nothing"], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode != 0
+    assert "nauthorized" in done.stderr or "logged in" in done.stderr
+
+
+def test_suspend_and_resume_move_the_job(cluster: LocalCluster) -> None:
+    job = SLEEPER.replace("NAME", "sleeper")
+    cluster.kubectl("apply", "-f", "-", stdin=job)
+    cluster.kubectl("wait", "vcjob/sleeper", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.hekla("job", "suspend", "sleeper")
+    cluster.kubectl("wait", "vcjob/sleeper", "--for=jsonpath={.status.state.phase}=Aborted", "--timeout=60s")
+    cluster.hekla("job", "resume", "sleeper")
+    cluster.kubectl("wait", "vcjob/sleeper", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    assert "sleeper" in cluster.hekla("job", "list").stdout
+    assert "Running" in cluster.hekla("job", "view", "sleeper").stdout
+    cluster.hekla("job", "delete", "sleeper")
+    eventually(lambda: not [name for name in cluster.names("pod") if "sleeper" in name])
+
+
+SLEEPER = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: NAME}
+spec:
+  minAvailable: 1
+  tasks:
+    - name: main
+      replicas: 1
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers: [{name: main, image: any, command: [sleep, "600"]}]
+"""

@@ -1,0 +1,130 @@
+"""`hekla run`: one command from a file to its outcome, on a cluster of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.local_cluster import HEKLA, HELLO_GANG, clean_environment, mounts_of, processes_of
+
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata:
+  name: example
+spec:
+  minAvailable: {min}
+  tasks:
+    - name: main
+      replicas: {replicas}
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+            - name: main
+              image: any
+              command: {command}
+              resources:
+                requests:
+                  cpu: {cpu}
+"""
+
+
+def run(file: Path, home: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    environment = {**clean_environment(), "XDG_STATE_HOME": str(home), "TMPDIR": str(home)}
+    done = subprocess.run([HEKLA, "run", file, *flags], capture_output=True, text=True, timeout=100, env=environment)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def write(directory: Path, text: str, **values: object) -> Path:
+    path = directory / "job.yaml"
+    path.write_text(text.format(**{"min": 1, "replicas": 1, "cpu": "100m", "command": '["true"]', **values}))
+    return path
+
+
+def test_three_pods_meet_by_name_and_add_up_their_ranks(tmp_path: Path) -> None:
+    done = run(HELLO_GANG, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for index in range(3):
+        assert f"hello-gang-worker-{index} | I am hello-gang-worker-{index}, rank {index} of 3" in done.stdout
+        assert f"hello-gang-worker-{index} | the sum of our ranks is 3" in done.stdout
+    assert "✔ hello-gang completed" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    before = set(Path("/proc/self/mounts").read_text().splitlines())
+    run(HELLO_GANG, tmp_path)
+    assert not processes_of(tmp_path)
+    assert not mounts_of(tmp_path)
+    assert set(Path("/proc/self/mounts").read_text().splitlines()) == before
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failed_job_exits_with_1_and_says_which_pod_and_code(tmp_path: Path) -> None:
+    done = run(write(tmp_path, JOB, command='["sh", "-c", "echo oh no; exit 7"]'), tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "example-main-0 | oh no" in done.stdout
+    assert "exit code 7" in done.stderr
+
+
+def test_a_job_too_big_for_the_machine_exits_with_2_and_names_the_flag(tmp_path: Path) -> None:
+    done = run(write(tmp_path, JOB, cpu="64", replicas=2, min=2), tmp_path, "--node-cpu", "1")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "cannot be placed" in done.stderr
+    assert "--node-cpu" in done.stderr
+
+
+def test_a_command_that_does_not_exist_is_the_pods_reason(tmp_path: Path) -> None:
+    done = run(write(tmp_path, JOB, command='["no-such-program"]'), tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "no-such-program" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kind: Job\n  x: y\n", r"job\.yaml:2:\d+: not valid YAML"),
+        ("- a\n", r"job\.yaml:1: expected an object"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "exactly one batch.volcano.sh Job"),
+        ("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {}\n", r"job\.yaml:1: metadata.name is missing"),
+    ],
+)
+def test_a_wrong_file_exits_with_3_and_says_where(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    done = run(path, tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert re.search(expected, done.stderr)
+
+
+def test_unknown_fields_are_refused_with_their_lines(tmp_path: Path) -> None:
+    text = JOB.replace("  minAvailable", "  minAvailible").replace("restartPolicy", "restartPolisy")
+    done = run(write(tmp_path, text), tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert re.search(r"job\.yaml:6: .*minAvailible", done.stderr)
+    assert re.search(r"job\.yaml:12: .*restartPolisy", done.stderr)
+
+
+def test_all_mistakes_of_a_job_are_told_at_once(tmp_path: Path) -> None:
+    text = JOB.replace("  tasks:\n", "  plugins: {{nonsense: []}}\n  tasks:\n    - name: main\n      replicas: 1\n"
+        "      template: {{spec: {{containers: [{{name: c, image: any}}]}}}}\n")  # fmt: skip
+    done = run(write(tmp_path, text, min=9), tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "minAvailable" in done.stderr
+    assert "duplicated task name main" in done.stderr
+    assert "unable to find job plugin: nonsense" in done.stderr
+    assert len(re.findall(r"job\.yaml:\d+: ", done.stderr)) == 3
+
+
+def test_help_and_version_need_no_cluster() -> None:
+    for command in ([], ["run"], ["up"], ["job", "list"], ["why"], ["scheduler"]):
+        done = subprocess.run([HEKLA, *command, "--help"], capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0
+        assert "Example:" in done.stdout or "Try:" in done.stdout
+    assert subprocess.run([HEKLA, "--version"], capture_output=True, timeout=30).returncode == 0
