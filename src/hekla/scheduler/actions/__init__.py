@@ -1,0 +1,1 @@
+"""The stages of a cycle, one file each, run in the configured order."""

@@ -1,0 +1,208 @@
+"""Room for whole gangs: queue by queue, group by group, each group's statement kept or discarded as one.
+
+A group is given pods until it is ready, then yields; every further pod costs it another turn, so that queues and
+groups share what is left. Pods of one shape that follow each other are placed in one step.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.extension import Tiers
+from hekla.scheduler.placing import explain, nodes_for
+from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.statement import Statement
+
+
+@dataclass(slots=True)
+class _Run:
+    """Pods that follow each other and are alike in shape and role."""
+
+    positions: Ints
+    shape: int
+    role: int
+
+
+@dataclass(slots=True)
+class _Work:
+    """A group and its pods still to be placed, in order."""
+
+    state: GroupState
+    runs: list[_Run]
+    tiebreak: int
+
+
+def execute(session: Session, tiers: Tiers) -> None:
+    heaps = _worksheets(session, tiers)
+    queues = [(tiers.queue_key(session.queues[name]), name) for name in heaps]
+    heapq.heapify(queues)
+    while queues:
+        _, name = heapq.heappop(queues)
+        queue, heap = session.queues[name], heaps[name]
+        if not heap or tiers.queue_overused(queue):
+            _say_held_back(heap, tiers, session)
+            continue
+        _, _, work = heapq.heappop(heap)
+        alone = not heap and not queues
+        _take_turn(session, tiers, work, alone)
+        if work.runs:
+            heapq.heappush(heap, (tiers.group_key(work.state), work.tiebreak, work))
+        heapq.heappush(queues, (tiers.queue_key(queue), name))
+
+
+def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:
+    heaps: dict[str, list[tuple[tuple[object, ...], int, _Work]]] = {}
+    for number, state in enumerate(session.groups):
+        if not _is_candidate(session, tiers, state):
+            continue
+        runs = _runs(state, tiers)
+        if runs:
+            heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, _Work(state, runs, number)))
+    for heap in heaps.values():
+        heapq.heapify(heap)
+    return heaps
+
+
+def _is_candidate(session: Session, tiers: Tiers, state: GroupState) -> bool:
+    if state.phase is PodGroupPhase.PENDING:
+        if "enqueue" in session.action_names:
+            return False
+        state.phase = PodGroupPhase.INQUEUE
+    if not state.counts[PodStatus.PENDING]:
+        return False
+    state.invalid = tiers.group_valid(state)
+    return state.invalid is None
+
+
+def _runs(state: GroupState, tiers: Tiers) -> list[_Run]:
+    group = state.group
+    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated & ~group.best_effort)
+    if not len(wanted):
+        return []
+    ordered = tiers.pods_in_order(group, wanted)
+    shapes, roles = group.shape[ordered], group.role[ordered]
+    cuts = np.flatnonzero((np.diff(shapes) != 0) | (np.diff(roles) != 0)) + 1
+    starts = [0, *cuts.tolist()]
+    ends = [*cuts.tolist(), len(ordered)]
+    return [
+        _Run(ordered[start:end], shape, role)
+        for start, end, shape, role in zip(starts, ends, shapes[starts].tolist(), roles[starts].tolist())
+    ]
+
+
+def _take_turn(session: Session, tiers: Tiers, work: _Work, alone: bool) -> None:
+    """Place pods until the group is ready; keep all of it or nothing."""
+    state = work.state
+    statement = Statement(session)
+    while work.runs:
+        stop = _place_run(session, tiers, work, statement, alone)
+        if stop or (statement.steps and tiers.group_ready(state) and not (alone and work.runs)):
+            break
+    if tiers.group_ready(state):
+        statement.commit()
+        return
+    work.runs.clear()
+    if not statement.steps or not tiers.group_pipelined(state):
+        statement.discard()
+
+
+def _place_run(session: Session, tiers: Tiers, work: _Work, statement: Statement, alone: bool) -> bool:
+    """Place the next run as far as it is needed and goes. True ends the group's turn for good."""
+    state, run = work.state, work.runs[0]
+    if run.role in state.failed_roles and state.group.roles[run.role]:
+        # Another pod of this role has found no node; this one would not either.
+        work.runs.pop(0)
+        return False
+    wanted = len(run.positions)
+    if not (alone and tiers.group_ready(state)):
+        wanted = min(wanted, tiers.pods_missing(state, run.role))
+    allowed, objection = tiers.queue_room(state, session.request(run.shape), wanted)
+    placed = _place(session, tiers, state, run, allowed, statement)
+    if placed < allowed:
+        return _give_up(session, tiers, work, run.positions[placed:], run)
+    if allowed < wanted:
+        # What the queue does not allow now it will not allow later in this cycle.
+        state.held_back = objection
+        work.runs.pop(0)
+        return False
+    _advance(work, placed)
+    return False
+
+
+def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: int, statement: Statement) -> int:
+    """Place up to `count` pods of the run: on what is free now, then on what will be."""
+    placed = 0
+    while placed < count:
+        status, nodes = PodStatus.ALLOCATED, nodes_for(session, tiers, run.shape, session.free_now(), count - placed)
+        if not len(nodes) and session.has_later:
+            status, nodes = (
+                PodStatus.PIPELINED,
+                nodes_for(session, tiers, run.shape, session.free_later(), count - placed),
+            )
+        if not len(nodes):
+            break
+        statement.place(state, run.positions[placed : placed + len(nodes)], nodes, run.shape, status)
+        placed += len(nodes)
+    return placed
+
+
+def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: _Run) -> bool:
+    """No node takes the first of `positions`: note why, and decide whether the rest of the group is worth trying."""
+    state = work.state
+    free: Floats = session.free_later()
+    error = explain(session, tiers, run.shape, free)
+    named_role = bool(state.group.roles[run.role])
+    stop = not _goes_on(state, run.role)
+    # Without a role each pod is tried, and each fails alike; with one the first failure speaks for all of them.
+    told = positions[:1] if named_role or stop else positions
+    state.errors.update((position, error) for position in told.tolist())
+    if run.role not in state.failed_roles:
+        state.failed_roles.append(run.role)
+    work.runs.pop(0)
+    if stop:
+        work.runs.clear()
+    return stop
+
+
+def _goes_on(state: GroupState, failed_role: int) -> bool:
+    """Whether a group may still become what it wants after a pod of `failed_role` found no node."""
+    row, group = state.group.row, state.group
+    if row.min_member >= len(group.pods):
+        return False
+    minima = dict(row.min_of_role)
+    if row.min_member < sum(minima.values()):
+        failed = {*state.failed_roles, failed_role}
+        pending = np.flatnonzero(state.status == PodStatus.PENDING)
+        hopeful = sum(1 for role in group.role[pending].tolist() if role not in failed)
+        return state.ready_pods + hopeful >= row.min_member
+    for role in {*state.failed_roles, failed_role}:
+        minimum = minima.get(group.roles[role], 0)
+        counts = state.counts_of_role(role)
+        held = sum(
+            counts[status] for status in (PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING)
+        )
+        if minimum and held < minimum:
+            return False
+    return True
+
+
+def _advance(work: _Work, placed: int) -> None:
+    run = work.runs[0]
+    if placed == len(run.positions):
+        work.runs.pop(0)
+    else:
+        run.positions = run.positions[placed:]
+
+
+def _say_held_back(heap: list[tuple[tuple[object, ...], int, _Work]], tiers: Tiers, session: Session) -> None:
+    """The queue is over its share: its groups wait, and know for whom."""
+    for _, _, work in heap:
+        run = work.runs[0]
+        _, objection = tiers.queue_room(work.state, session.request(run.shape), 1)
+        work.state.held_back = work.state.held_back or objection

@@ -1,0 +1,50 @@
+"""Pods that ask for nothing fill in wherever a node has a pod slot. Queues' limits do not apply to them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.extension import Tiers
+from hekla.scheduler.fit import FitError
+from hekla.scheduler.placing import explain, nodes_for
+from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.session import GroupState, Session
+
+
+def execute(session: Session, tiers: Tiers) -> None:
+    candidates = [state for state in session.groups if _is_candidate(state, tiers)]
+    order = sorted(candidates, key=lambda state: (tiers.queue_key(state.queue), tiers.group_key(state)))
+    for state in order:
+        _fill(session, tiers, state)
+        if tiers.group_ready(state):
+            _bind_allocated(state)
+
+
+def _is_candidate(state: GroupState, tiers: Tiers) -> bool:
+    if state.phase is PodGroupPhase.PENDING or not state.pending_best_effort:
+        return False
+    state.invalid = tiers.group_valid(state)
+    return state.invalid is None
+
+
+def _fill(session: Session, tiers: Tiers, state: GroupState) -> None:
+    group = state.group
+    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & group.best_effort & ~group.gated)
+    errors: dict[int, FitError] = {}
+    for position in tiers.pods_in_order(group, wanted).tolist():
+        shape = int(group.shape[position])
+        if shape not in errors:
+            nodes = nodes_for(session, tiers, shape, session.idle, 1)
+            if len(nodes):
+                session.place(state, np.array([position]), nodes, shape, PodStatus.ALLOCATED)
+                continue
+            errors[shape] = explain(session, tiers, shape, session.idle)
+        state.errors[position] = errors[shape]
+
+
+def _bind_allocated(state: GroupState) -> None:
+    positions = np.flatnonzero(state.status == PodStatus.ALLOCATED)
+    if len(positions):
+        assert state.node is not None
+        state.mark(positions, PodStatus.ALLOCATED, PodStatus.BINDING, state.node[positions])

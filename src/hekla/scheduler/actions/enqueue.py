@@ -1,0 +1,40 @@
+"""Who may enter: groups whose declared minimum the cluster and their queue can stand.
+
+Only a group that has entered gets its pods made by the Job controller and is looked at by `allocate`.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.extension import Tiers
+from hekla.scheduler.session import GroupState, Session
+
+
+def execute(session: Session, tiers: Tiers) -> None:
+    waiting: dict[str, list[tuple[tuple[object, ...], int, GroupState]]] = {}
+    for number, state in enumerate(session.groups):
+        if state.phase is PodGroupPhase.PENDING:
+            waiting.setdefault(state.queue.name, []).append((tiers.group_key(state), number, state))
+    for heap in waiting.values():
+        heapq.heapify(heap)
+    queues = [(tiers.queue_key(session.queues[name]), name) for name in waiting]
+    heapq.heapify(queues)
+    while queues:
+        _, name = heapq.heappop(queues)
+        if not waiting[name]:
+            continue
+        _, _, state = heapq.heappop(waiting[name])
+        _consider(state, tiers)
+        heapq.heappush(queues, (tiers.queue_key(session.queues[name]), name))
+
+
+def _consider(state: GroupState, tiers: Tiers) -> None:
+    if state.group.row.min_resources is not None:
+        objections = tiers.group_enqueueable(state)
+        if objections is not None:
+            state.refused = objections
+            return
+    tiers.group_enqueued(state)
+    state.phase = PodGroupPhase.INQUEUE

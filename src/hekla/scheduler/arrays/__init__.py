@@ -1,0 +1,1 @@
+"""The arithmetic of the scheduler: NumPy in, NumPy out. No object of the API is known here."""

@@ -1,0 +1,43 @@
+"""Sharing a cluster between queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import TOLERANCE, Floats
+
+_MOST_ROUNDS = 10_000
+
+
+def share(used: Floats, entitled: Floats) -> float:
+    """The largest used fraction of what one is entitled to; of nothing, nothing is 0 and something is 1."""
+    fractions = np.where(entitled > 0, used / np.where(entitled > 0, entitled, 1.0), (used > 0).astype(float))
+    return float(fractions.max(initial=0.0))
+
+
+def water_fill(total: Floats, weight: Floats, request: Floats, ceiling: Floats, floor: Floats) -> Floats:
+    """What each queue (a line) deserves of `total`, by weight.
+
+    Round by round the remainder is handed out by weight to the queues not yet satisfied, never above a queue's
+    `request` or `ceiling` (infinite where unlimited) and never below its `floor`; what one cannot use goes round again.
+    """
+    deserved = np.zeros_like(request)
+    open_ = np.ones(len(weight), dtype=bool)
+    remaining = total.copy()
+    for _ in range(_MOST_ROUNDS):
+        weights = float(weight[open_].sum())
+        if weights <= 0:
+            break
+        before = deserved[open_]
+        after = before + remaining * (weight[open_] / weights)[:, None]
+        after = np.maximum(np.minimum(np.minimum(after, ceiling[open_]), request[open_]), floor[open_])
+        deserved[open_] = after
+        satisfied = np.all(request[open_] - after < TOLERANCE, axis=1)
+        unchanged = np.all(np.abs(after - before) < TOLERANCE, axis=1)
+        open_[np.flatnonzero(open_)[satisfied | unchanged]] = False
+        left = np.maximum(remaining - (after - before).sum(axis=0), 0.0)
+        stuck = bool(np.all(np.abs(left - remaining) < TOLERANCE))
+        remaining = left
+        if stuck or bool(np.all(remaining < TOLERANCE)):
+            break
+    return deserved

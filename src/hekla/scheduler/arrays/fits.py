@@ -1,0 +1,31 @@
+"""What fits where: for one class of pods against all nodes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+
+
+def fits(free: Floats, request: Floats) -> Flags:
+    """Nodes (lines of `free`) with room for one more pod of `request`."""
+    ok: Flags | None = None
+    for column in np.flatnonzero(request > 0):
+        enough = free[:, column] >= request[column]
+        ok = enough if ok is None else np.logical_and(ok, enough, out=ok)
+    return np.ones(len(free), dtype=bool) if ok is None else ok
+
+
+def room(free: Floats, request: Floats, most: int) -> Ints:
+    """How many pods of `request` each node can take, at most `most`."""
+    count = np.full(len(free), float(most))
+    for column in np.flatnonzero(request > 0):
+        np.minimum(count, np.floor_divide(free[:, column], request[column]), out=count)
+    np.maximum(count, 0.0, out=count)
+    return count.astype(np.int64)
+
+
+def first_missing(free: Floats, request: Floats) -> Ints:
+    """For each node the first column, in table order, in which a pod of `request` does not fit; -1 where it does."""
+    lacking = free < request
+    return np.where(lacking.any(axis=1), lacking.argmax(axis=1), -1).astype(np.int64)

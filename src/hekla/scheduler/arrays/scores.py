@@ -1,0 +1,114 @@
+"""Scores of nodes for one more pod of a class, all nodes at once, at any depth of a batch.
+
+Each score takes `lines` (None for all nodes) and `placed`, how many pods of the class the batch has put there already.
+Whole-number scores are rounded down as kube-scheduler does; a billionth is added first, so that a division that should
+come out whole but lies a bit below does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Floats, Ints
+
+_EPSILON = 1e-9
+
+
+def normalise(raw: Floats, weight: float, *, reverse: bool) -> Floats:
+    """To 0 … 100 relative to the highest (reversed, the highest gets 0), times the weight."""
+    highest = float(raw.max(initial=0.0))
+    scaled = np.floor(raw * 100 / highest + _EPSILON) if highest > 0 else np.zeros_like(raw)
+    result: Floats = (100 - scaled if reverse else scaled) * weight
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fullness:
+    """0 … 100 times the weight: how full a node would be in what a pod asks for, 0 where it would overflow."""
+
+    allocatable: Floats
+    used: Floats
+    asked: Sequence[tuple[int, float, float]]  # column, amount, weight
+    weight: float
+
+    def __call__(self, lines: Ints | None, placed: Ints | int) -> Floats:
+        total: Floats | float = 0.0
+        overflow = np.zeros(len(self.used) if lines is None else len(lines), dtype=bool)
+        for column, amount, weight in self.asked:
+            capacity = _at(self.allocatable, column, lines)
+            after = _at(self.used, column, lines) + amount * (placed + 1)
+            total = total + after / np.where(capacity > 0, capacity, np.inf) * weight
+            overflow |= after > capacity
+        weights = sum(weight for _, _, weight in self.asked)
+        return np.where(overflow, 0.0, total / weights * 100 * self.weight if weights else 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """LeastAllocated, MostAllocated and BalancedAllocation, each 0 … 100 times its weight, added up."""
+
+    allocatable: Floats
+    assumed: Floats  # CPU and memory in use, containers without requests included
+    used: Floats
+    pipelined: Floats
+    least: int
+    most: int
+    balance: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadOfClass:
+    """`Spread` for pods of one class."""
+
+    spread: Spread
+    assumed: tuple[float, float]
+    balanced: Sequence[tuple[int, float]]  # column, amount
+
+    def __call__(self, lines: Ints | None, placed: Ints | int) -> Floats:
+        spread = self.spread
+        total = np.zeros(len(spread.allocatable) if lines is None else len(lines))
+        if spread.least or spread.most:
+            total += self._room(lines, placed)
+        if spread.balance:
+            total += spread.balance * self._balance(lines, placed)
+        return total
+
+    def _room(self, lines: Ints | None, placed: Ints | int) -> Floats:
+        spread = self.spread
+        least = np.zeros(len(spread.allocatable) if lines is None else len(lines))
+        most, present = np.zeros_like(least), np.zeros_like(least)
+        for column, amount in enumerate(self.assumed):
+            capacity = _at(spread.allocatable, column, lines)
+            after = _at(spread.assumed, column, lines) + amount * (placed + 1)
+            percent = after * 100 / np.where(capacity > 0, capacity, np.inf)
+            inside = (capacity > 0) & (after <= capacity)
+            least += np.where(inside, np.floor(100 - percent + _EPSILON), 0.0)
+            if spread.most:
+                most += np.where(inside, np.floor(percent + _EPSILON), 0.0)
+            present += capacity > 0
+        np.maximum(present, 1.0, out=present)
+        total: Floats = spread.least * np.floor(least / present) + spread.most * np.floor(most / present)
+        return total
+
+    def _balance(self, lines: Ints | None, placed: Ints | int) -> Floats:
+        spread = self.spread
+        fractions = []
+        for column, amount in self.balanced:
+            capacity = _at(spread.allocatable, column, lines)
+            in_use = _at(spread.used, column, lines) + _at(spread.pipelined, column, lines)
+            fraction = (in_use + amount * (placed + 1)) / np.where(capacity > 0, capacity, np.inf)
+            fractions.append(np.minimum(fraction, 1.0))
+        if len(fractions) == 2:
+            deviation = np.abs(fractions[0] - fractions[1]) / 2
+        else:
+            deviation = np.std(np.array(fractions), axis=0)
+        score: Floats = np.floor((1 - deviation) * 100 + _EPSILON)
+        return score
+
+
+def _at(table: Floats, column: int, lines: Ints | None) -> Floats:
+    values = table[:, column]
+    return values if lines is None else values[lines]

@@ -1,0 +1,345 @@
+"""Carries a plan out: bindings, statuses, conditions, events; and tells the cache what failed.
+
+Taking a plan never waits. Bindings go out many at a time; statuses are kept as "what should be there", so that a
+newer wish replaces an older one that has not been written yet, and nothing is written that is there already. What
+fails is tried again, by the next cycle (bindings) or later and later (statuses).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hekla.api.kinds import POD, POD_GROUP, QUEUE, Obj
+from hekla.api.meta import Key, timestamp
+from hekla.client.recorder import NORMAL, WARNING, Recorder
+from hekla.client.rest import Client, PatchStyle
+from hekla.client.workqueue import WorkQueue
+from hekla.clock import Clock
+from hekla.errors import ApiError, Conflict, Disconnected, NotFound
+from hekla.log import get_logger
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.plan import GroupCondition, GroupOutcome, Plan, QueueOutcome
+from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
+
+log = get_logger("scheduler")
+
+_REMEMBERED_EVENTS = 10_000
+_SAME_EVENT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupWish:
+    outcome: GroupOutcome
+    cycle_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PodWish:
+    pod: Pod
+    condition: Condition
+
+
+_Wish = _GroupWish | _PodWish | QueueOutcome
+
+
+class Binder:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        recorder: Recorder,
+        *,
+        clock: Clock,
+        period: float,
+        in_flight: int,
+        scheduled_events: int,
+        retry: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._clock = clock
+        self._period = period
+        self._in_flight = in_flight
+        self._scheduled_events = scheduled_events
+        self._retry = retry
+        self._bindings: WorkQueue[str] = WorkQueue()
+        self._targets: dict[str, tuple[Pod, str, bool]] = {}
+        self._statuses: WorkQueue[tuple[str, str]] = WorkQueue()
+        self._wishes: dict[tuple[str, str], _Wish] = {}
+        self._written: dict[tuple[str, str], float] = {}
+        self._told: OrderedDict[tuple[str, str, str], tuple[str, float]] = OrderedDict()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._in_flight):
+                    tasks.create_task(self._bind_for_ever())
+                for _ in range(max(1, self._in_flight // 4)):
+                    tasks.create_task(self._write_for_ever())
+        finally:
+            self._bindings.close()
+            self._statuses.close()
+
+    def take(self, plan: Plan, generation: int) -> None:
+        """Start carrying out a plan made from the cache as it was at `generation`."""
+        for placement in plan.placements:
+            if not self._cache.assume(placement, generation):
+                log.info("placement overtaken", group=placement.group.name)
+                self._retry()
+                continue
+            announce = len(placement) <= self._scheduled_events
+            for pod, node in placement.pairs():
+                self._targets[pod.uid] = (pod, node, announce)
+                self._bindings.add(pod.uid)
+        for outcome in plan.groups:
+            self._wish_group(outcome, plan.cycle_id)
+        for queue in plan.queues:
+            self._wish_queue(queue)
+
+    # Bindings
+
+    async def _bind_for_ever(self) -> None:
+        while True:
+            uid = await self._bindings.get()
+            try:
+                await self._bind(uid)
+            finally:
+                self._bindings.done(uid)
+
+    async def _bind(self, uid: str) -> None:
+        pod, node, announce = self._targets.pop(uid)
+        try:
+            await self._client.bind(pod.namespace, pod.name, node, uid=pod.uid)
+        except Disconnected as error:
+            log.info("bind answer lost, looking again", pod=pod.name, node=node, error=error)
+            await self._look_again(pod)
+        except (Conflict, NotFound) as error:
+            log.info("bind refused", pod=pod.name, node=node, error=error)
+            await self._look_again(pod)
+        except ApiError as error:
+            log.warning("bind failed", pod=pod.name, node=node, error=error)
+            self._give_up(pod)
+            condition = Condition("SchedulerError", f"failed to bind to node {node}: {error}")
+            self._wish(("pod", pod.uid), _PodWish(pod, condition))
+        else:
+            log.debug("bound", pod=pod.name, namespace=pod.namespace, node=node)
+            if announce:
+                text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+                self._recorder.event(_pod_reference(pod), NORMAL, "Scheduled", text)
+
+    async def _look_again(self, pod: Pod) -> None:
+        """The binding may or may not have happened: what the server says now is what holds."""
+        try:
+            live = await self._client.find(POD, pod.name, pod.namespace)
+        except (ApiError, Disconnected):
+            self._give_up(pod)
+            return
+        if live is not None and live["metadata"].get("uid") == pod.uid and (live.get("spec") or {}).get("nodeName"):
+            self._cache.put_pod(live)
+        else:
+            self._give_up(pod)
+
+    def _give_up(self, pod: Pod) -> None:
+        self._cache.forget(pod.uid)
+        self._retry()
+
+    # Statuses
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            key = await self._statuses.get()
+            try:
+                await self._write(key)
+                self._statuses.forget(key)
+            except (ApiError, Disconnected) as error:
+                delay = self._statuses.retry(key)
+                log.debug("status not written", what=key[0], error=error, retry=delay)
+            finally:
+                self._statuses.done(key)
+
+    async def _write(self, key: tuple[str, str]) -> None:
+        wish = self._wishes.get(key)
+        if wish is None:
+            return
+        try:
+            if isinstance(wish, _GroupWish):
+                await self._write_group(wish)
+            elif isinstance(wish, _PodWish):
+                await self._write_pod(wish)
+            else:
+                await self._write_queue(wish)
+            self._written[key] = self._clock.monotonic()
+        except NotFound:
+            self._written.pop(key, None)
+        if self._wishes.get(key) is wish:
+            del self._wishes[key]
+
+    def _wish(self, key: tuple[str, str], wish: _Wish, *, patient: bool = False) -> None:
+        """Have something written: at once, or no sooner than a period after the last time."""
+        self._wishes[key] = wish
+        since = self._clock.monotonic() - self._written.get(key, -self._period)
+        self._statuses.add_after(key, self._period - since if patient else 0.0)
+
+    def _wish_group(self, outcome: GroupOutcome, cycle_id: str) -> None:
+        row = self._cache.group(outcome.group.row.key)
+        if row is None or row.uid != outcome.group.row.uid:
+            return
+        for told in outcome.announcements:
+            self._tell(row, told.type, told.reason, told.message)
+        if group_status(row, outcome, cycle_id, "") is not None:
+            patient = outcome.phase is row.phase and (outcome.settling or outcome.condition is None)
+            patient = patient or not _phase_or_condition_differs(row, outcome)
+            self._wish(("group", row.uid), _GroupWish(outcome, cycle_id), patient=patient)
+        else:
+            self._wishes.pop(("group", row.uid), None)
+        for pod, condition in outcome.pod_conditions:
+            if pod.condition != condition:
+                self._wish(("pod", pod.uid), _PodWish(pod, condition), patient=True)
+
+    def _wish_queue(self, outcome: QueueOutcome) -> None:
+        queue = self._cache.queue(outcome.name)
+        if queue is not None and dict(queue.allocated or {}) != _shown(outcome):
+            self._wish(("queue", outcome.name), outcome, patient=True)
+
+    async def _write_group(self, wish: _GroupWish) -> None:
+        row = self._cache.group(wish.outcome.group.row.key)
+        if row is None or row.uid != wish.outcome.group.row.uid:
+            return
+        status = group_status(row, wish.outcome, wish.cycle_id, timestamp(self._clock.now()))
+        if status is None:
+            return
+        # The revision guards what others write into the status: a conflict means look again.
+        patch = {"metadata": {"uid": row.uid, "resourceVersion": str(row.revision)}, "status": status}
+        self._cache.put_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
+
+    async def _write_pod(self, wish: _PodWish) -> None:
+        pod, condition = wish.pod, wish.condition
+        known = self._cache.pod(pod.uid)
+        if known is None or known.node or known.condition == condition:
+            return
+        entry = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastProbeTime": None,
+            "lastTransitionTime": timestamp(self._clock.now()),
+        }
+        status: dict[str, Any] = {"conditions": [entry]}
+        if condition.nominated:
+            status["nominatedNodeName"] = condition.nominated
+        patch = {"metadata": {"uid": pod.uid}, "status": status}
+        live = await self._client.patch(
+            POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status"
+        )
+        self._cache.put_pod(live)
+        self._recorder.event(_pod_reference(pod), WARNING, "FailedScheduling", condition.message)
+
+    async def _write_queue(self, outcome: QueueOutcome) -> None:
+        queue = self._cache.queue(outcome.name)
+        wanted = _shown(outcome)
+        if queue is None or dict(queue.allocated or {}) == wanted:
+            return
+        gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
+        patch = {"status": {"allocated": {**gone, **wanted}}}
+        self._cache.put_queue(await self._client.patch(QUEUE, queue.name, patch, subresource="status"))
+
+    # Events
+
+    def _tell(self, row: PodGroup, type_: str, reason: str, message: str) -> None:
+        """Say it once; again only when it changed, or after a while."""
+        key, now = (row.uid, type_, reason), self._clock.monotonic()
+        known = self._told.get(key)
+        if known is not None and known[0] == message and now - known[1] < _SAME_EVENT_SECONDS:
+            return
+        # That a group is ready is news once, however long it runs.
+        if known is not None and known[0] == message and type_ == NORMAL and reason == "Scheduled":
+            return
+        self._told[key] = (message, now)
+        self._told.move_to_end(key)
+        if len(self._told) > _REMEMBERED_EVENTS:
+            self._told.popitem(last=False)
+        self._recorder.event(_group_reference(row), type_, reason, message)
+
+
+def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) -> dict[str, Any] | None:
+    """The merge patch for a PodGroup's status, None when it already says all this."""
+    patch: dict[str, Any] = {}
+    if row.status.get("phase") != outcome.phase:
+        patch["phase"] = str(outcome.phase)
+    for name, count in (("running", outcome.running), ("succeeded", outcome.succeeded), ("failed", outcome.failed)):
+        if (row.status.get(name) or 0) != count:
+            patch[name] = count or None
+    conditions = list(row.status.get("conditions") or ())
+    if outcome.condition is not None and _current(conditions, outcome.condition) is None:
+        patch["conditions"] = _with_condition(conditions, outcome.condition, cycle_id, now)
+    return patch or None
+
+
+def _current(conditions: list[Mapping[str, Any]], wanted: GroupCondition) -> Mapping[str, Any] | None:
+    for condition in conditions:
+        same = (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("message") or "")
+        if same == (wanted.type, "True", wanted.reason, wanted.message):
+            return condition
+    return None
+
+
+def _with_condition(
+    conditions: list[Mapping[str, Any]], wanted: GroupCondition, cycle_id: str, now: str
+) -> list[Mapping[str, Any]]:
+    """The list with the condition in the place of an earlier one of its type, or at the end."""
+    entry = {
+        "type": str(wanted.type),
+        "status": "True",
+        "transitionID": cycle_id,
+        "lastTransitionTime": now,
+        "reason": str(wanted.reason),
+        **({"message": wanted.message} if wanted.message else {}),
+    }
+    if any(condition.get("type") == wanted.type for condition in conditions):
+        return [entry if condition.get("type") == wanted.type else condition for condition in conditions]
+    return [*conditions, entry]
+
+
+def _phase_or_condition_differs(row: PodGroup, outcome: GroupOutcome) -> bool:
+    if row.phase is not outcome.phase or row.status.get("phase") != outcome.phase:
+        return True
+    conditions = list(row.status.get("conditions") or ())
+    return outcome.condition is not None and _current(conditions, outcome.condition) is None
+
+
+def _shown(outcome: QueueOutcome) -> dict[str, str]:
+    return {name: show_amount(name, amount) for name, amount in outcome.allocated.items()}
+
+
+def _pod_reference(pod: Pod) -> Obj:
+    return {
+        "apiVersion": POD.api_version,
+        "kind": POD.kind,
+        "metadata": {
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+            "resourceVersion": str(pod.revision),
+        },
+    }
+
+
+def _group_reference(row: PodGroup) -> Obj:
+    key: Key = row.key
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "uid": row.uid,
+            "resourceVersion": str(row.revision),
+        },
+    }

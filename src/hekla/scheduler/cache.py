@@ -1,0 +1,350 @@
+"""What the scheduler knows: rows from the informers, keyed by uid, plus the pods it has placed and not seen placed
+yet.
+
+An assumed pod counts on its node from the moment of the decision until the watch confirms it or the binding fails.
+The node tables are kept up to date row by row, and groups are rebuilt only when something in them changed, so that
+taking a snapshot does not depend on how much is running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import Key, key_of, uid_of
+from hekla.scheduler.arrays.resources import Columns, Floats, new_table
+from hekla.scheduler.plan import Placement
+from hekla.scheduler.rows import (
+    HostPort,
+    Node,
+    Pod,
+    PodGroup,
+    PodStatus,
+    Queue,
+    Shape,
+    Shapes,
+    read_group,
+    read_node,
+    read_pod,
+    read_queue,
+)
+from hekla.scheduler.snapshot import Group, Nodes, Snapshot, build_group
+
+_FIRST_SHAPES = 64
+_SPARE_SHAPES = 1024
+
+
+class Cache:
+    """The `put_` and `remove_` methods answer whether anything a decision depends on has changed."""
+
+    def __init__(self, *, scheduler_names: Iterable[str] = ("volcano",), default_queue: str = "default") -> None:
+        self._scheduler_names = frozenset(scheduler_names)
+        self._default_queue = default_queue
+        self._shapes = Shapes()
+        self._pods: dict[str, Pod] = {}
+        self._assumed: dict[str, Pod] = {}
+        self._members: dict[Key, dict[str, Pod]] = {}
+        self._nodes: dict[str, Node] = {}
+        self._queues: dict[str, Queue] = {}
+        self._groups: dict[Key, PodGroup] = {}
+        self._classes: dict[str, tuple[int, bool]] = {}
+        self._built: dict[Key, Group] = {}
+        self._group_order: list[Key] | None = None
+        self._tables = _Tables()
+        self._stale = True
+        self.generation = 0
+
+    def put_pod(self, obj: Obj) -> bool:
+        pod = read_pod(obj, self._shapes, self._scheduler_names)
+        if not pod.ours and not pod.node:
+            return False
+        known = self._pods.get(pod.uid)
+        if known is not None and pod.revision < known.revision:
+            return False
+        before = self._effective(pod.uid)
+        self._pods[pod.uid] = pod
+        if pod.uid in self._assumed and (pod.node or pod.status is not PodStatus.PENDING):
+            del self._assumed[pod.uid]
+        return self._swap(before, self._effective(pod.uid))
+
+    def remove_pod(self, obj: Obj) -> bool:
+        uid = uid_of(obj)
+        before = self._effective(uid)
+        self._pods.pop(uid, None)
+        self._assumed.pop(uid, None)
+        return self._swap(before, None)
+
+    def put_node(self, obj: Obj) -> bool:
+        node = read_node(obj)
+        known = self._nodes.get(node.name)
+        if known == node:
+            return False
+        self._nodes[node.name] = node
+        if known is None or not self._tables.replace_node(node):
+            self._stale = True
+        return self._changed()
+
+    def remove_node(self, obj: Obj) -> bool:
+        self._stale = True
+        return self._nodes.pop(obj["metadata"]["name"], None) is not None and self._changed()
+
+    def put_queue(self, obj: Obj) -> bool:
+        queue = read_queue(obj)
+        known = self._queues.get(queue.name)
+        self._queues[queue.name] = queue
+        return known != queue and self._changed()
+
+    def remove_queue(self, obj: Obj) -> bool:
+        return self._queues.pop(obj["metadata"]["name"], None) is not None and self._changed()
+
+    def put_group(self, obj: Obj) -> bool:
+        row = read_group(obj, self._default_queue)
+        known = self._groups.get(row.key)
+        if known is not None and known.uid == row.uid and row.revision < known.revision:
+            return False
+        if known is None or known.created != row.created:
+            self._group_order = None
+        self._groups[row.key] = row
+        self._built.pop(row.key, None)
+        return known != row and self._changed()
+
+    def remove_group(self, obj: Obj) -> bool:
+        key = key_of(obj)
+        known = self._groups.get(key)
+        if known is None or known.uid != uid_of(obj):
+            return False
+        del self._groups[key]
+        self._built.pop(key, None)
+        self._group_order = None
+        return self._changed()
+
+    def put_priority_class(self, obj: Obj) -> bool:
+        entry = (int(obj.get("value") or 0), bool(obj.get("globalDefault")))
+        if self._classes.get(obj["metadata"]["name"]) == entry:
+            return False
+        self._classes[obj["metadata"]["name"]] = entry
+        self._built.clear()
+        return self._changed()
+
+    def remove_priority_class(self, obj: Obj) -> bool:
+        self._built.clear()
+        return self._classes.pop(obj["metadata"]["name"], None) is not None and self._changed()
+
+    def assume(self, placement: Placement, generation: int) -> bool:
+        """Count the pods of a placement on their nodes: all of them, or none when the world has moved on since."""
+        if generation != self.generation and not self._still_holds(placement):
+            return False
+        for pod, node in placement.pairs():
+            assumed = replace(pod, status=PodStatus.BINDING, node=node)
+            before = self._effective(pod.uid)
+            self._assumed[pod.uid] = assumed
+            self._swap(before, assumed)
+        return True
+
+    def forget(self, uid: str) -> None:
+        """The pod was not bound after all: back to what the API says of it."""
+        before = self._effective(uid)
+        if self._assumed.pop(uid, None) is not None:
+            self._swap(before, self._effective(uid))
+
+    def group(self, key: Key) -> PodGroup | None:
+        return self._groups.get(key)
+
+    def queue(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+    def pod(self, uid: str) -> Pod | None:
+        return self._pods.get(uid)
+
+    def snapshot(self, cycle_id: str = "") -> Snapshot:
+        self._refresh()
+        if self._group_order is None:
+            self._group_order = sorted(self._groups, key=self._group_age)
+        tables = self._tables
+        return Snapshot(
+            cycle_id=cycle_id,
+            columns=tables.columns,
+            nodes=tables.nodes(),
+            queues=tuple(self._queues[name] for name in sorted(self._queues)),
+            groups=tuple(self._group(key) for key in self._group_order),
+            shapes=tuple(tables.shapes),
+            requests=tables.requests[: len(tables.shapes)],
+        )
+
+    def _effective(self, uid: str) -> Pod | None:
+        return self._assumed.get(uid) or self._pods.get(uid)
+
+    def _swap(self, before: Pod | None, after: Pod | None) -> bool:
+        """One row takes another's place in the tables and in its group."""
+        if before is after:
+            return False
+        if not self._stale:
+            self._stale = not self._tables.charge(before, -1.0) or not self._tables.charge(after, 1.0)
+        for pod in (before, after):
+            if pod is not None and pod.group is not None:
+                self._built.pop(pod.group, None)
+        if before is not None and before.group is not None and (after is None or after.group != before.group):
+            members = self._members.get(before.group, {})
+            members.pop(before.uid, None)
+            if not members:
+                self._members.pop(before.group, None)
+        if after is not None and after.group is not None:
+            self._members.setdefault(after.group, {})[after.uid] = after
+        return before != after and self._changed()
+
+    def _changed(self) -> bool:
+        self.generation += 1
+        return True
+
+    def _still_holds(self, placement: Placement) -> bool:
+        for pod, node in placement.pairs():
+            now = self._effective(pod.uid)
+            if now is None or now.status is not PodStatus.PENDING or now.gated or node not in self._nodes:
+                return False
+        return True
+
+    def _group(self, key: Key) -> Group:
+        group = self._built.get(key)
+        if group is None:
+            row = self._groups[key]
+            group = build_group(
+                row,
+                self._priority(row.priority_class),
+                list(self._members.get(key, {}).values()),
+                self._tables.shape_lines,
+                self._tables.requests,
+            )
+            self._built[key] = group
+        return group
+
+    def _priority(self, name: str) -> int:
+        if name in self._classes:
+            return self._classes[name][0]
+        return max((value for value, default in self._classes.values() if default), default=0)
+
+    def _group_age(self, key: Key) -> tuple[float, Key]:
+        return (self._groups[key].created, key)
+
+    def _refresh(self) -> None:
+        """Make the tables hold everything again where rows alone could not do it."""
+        tables = self._tables
+        names = self._names_in_limits()
+        if not self._stale and tables.columns.covers(names) and tables.add_shapes(self._member_shapes()):
+            return
+        pods = [pod for uid in self._pods if (pod := self._effective(uid)) is not None]
+        if len(self._shapes) > _SPARE_SHAPES + 2 * len(pods):
+            self._shapes.keep(pod.shape for pod in pods)
+        self._tables = _Tables.build(self._nodes.values(), pods, names)
+        self._built.clear()
+        self._stale = False
+
+    def _member_shapes(self) -> Iterable[Shape]:
+        for key in self._groups:
+            if key not in self._built:
+                for pod in self._members.get(key, {}).values():
+                    yield pod.shape
+
+    def _names_in_limits(self) -> list[str]:
+        amounts: list[Mapping[str, Any]] = [row.min_resources or {} for row in self._groups.values()]
+        for queue in self._queues.values():
+            amounts += [queue.capability, queue.guarantee, queue.deserved]
+        return [name for amount in amounts for name in amount]
+
+
+class _Tables:
+    """Nodes and shapes as arrays."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.rows: list[Node] = []
+        self.lines: dict[str, int] = {}
+        self.allocatable = new_table(0, len(self.columns))
+        self.used = new_table(0, len(self.columns))
+        self.releasing = new_table(0, len(self.columns))
+        self.assumed = new_table(0, 2)
+        self.ports: dict[int, list[HostPort]] = {}
+        self.shapes: list[Shape] = []
+        self.shape_lines: dict[int, int] = {}
+        self.requests: Floats = np.zeros((_FIRST_SHAPES, len(self.columns)))
+
+    @classmethod
+    def build(cls, nodes: Iterable[Node], pods: list[Pod], names: Iterable[str]) -> _Tables:
+        tables = cls()
+        tables.rows = sorted(nodes, key=lambda node: node.name)
+        shapes = {id(pod.shape): pod.shape for pod in pods}
+        known = {name for node in tables.rows for name in node.allocatable}
+        known.update(name for shape in shapes.values() for name in shape.request)
+        tables.columns = columns = Columns(known.union(names))
+        tables.lines = {node.name: line for line, node in enumerate(tables.rows)}
+        tables.allocatable, tables.used, tables.releasing = (
+            new_table(len(tables.rows), len(columns)) for _ in range(3)
+        )
+        tables.assumed = new_table(len(tables.rows), 2)
+        tables.requests = np.zeros((_FIRST_SHAPES, len(columns)))
+        for line, node in enumerate(tables.rows):
+            tables.allocatable[line] = columns.row(node.allocatable)
+        tables.add_shapes(shapes.values())
+        for pod in pods:
+            tables.charge(pod, 1.0)
+        return tables
+
+    def add_shapes(self, shapes: Iterable[Shape]) -> bool:
+        """False when a shape names a resource there is no column for."""
+        return all(self._add_shape(shape) for shape in shapes)
+
+    def replace_node(self, node: Node) -> bool:
+        """Put a new row in the place of the node's old one; False when the tables have no room for it."""
+        line = self.lines.get(node.name)
+        if line is None or not self.columns.covers(node.allocatable):
+            return False
+        self.rows[line] = node
+        self.allocatable[line] = self.columns.row(node.allocatable)
+        return True
+
+    def charge(self, pod: Pod | None, sign: float) -> bool:
+        """Count a pod on its node (or take it off); False when the tables have no column for what it asks."""
+        if pod is None or not pod.holds_node:
+            return True
+        line = self.lines.get(pod.node)
+        if line is None:
+            return True
+        if not self._add_shape(pod.shape):
+            return False
+        request = self.requests[self.shape_lines[id(pod.shape)]] * sign
+        self.used[line] += request
+        if pod.status is PodStatus.RELEASING:
+            self.releasing[line] += request
+        self.assumed[line, 0] += pod.shape.assumed_cpu * sign
+        self.assumed[line, 1] += pod.shape.assumed_memory * sign
+        held = self.ports.setdefault(line, []) if pod.shape.constraints.ports else []
+        for port in pod.shape.constraints.ports:
+            held.append(port) if sign > 0 else held.remove(port)
+        return True
+
+    def nodes(self) -> Nodes:
+        return Nodes(
+            rows=tuple(self.rows),
+            allocatable=self.allocatable.copy(order="F"),
+            used=self.used.copy(order="F"),
+            releasing=self.releasing.copy(order="F"),
+            assumed=self.assumed.copy(order="F"),
+            ports={line: tuple(held) for line, held in self.ports.items() if held},
+        )
+
+    def _add_shape(self, shape: Shape) -> bool:
+        if id(shape) in self.shape_lines:
+            return True
+        if not self.columns.covers(shape.request):
+            return False
+        line = len(self.shapes)
+        if line == len(self.requests):
+            # A new array: snapshots keep looking at the old one.
+            self.requests = np.concatenate([self.requests, np.zeros_like(self.requests)])
+        self.requests[line] = self.columns.row(shape.request)
+        self.shapes.append(shape)
+        self.shape_lines[id(shape)] = line
+        return True

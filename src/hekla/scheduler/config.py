@@ -1,0 +1,249 @@
+"""Upstream's scheduler configuration file: actions, tiers of plugins with their switches, arguments.
+
+Read strictly: every mistake in the file is reported at once, with its place, and nothing is silently ignored. What
+upstream has and we have not yet is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from hekla.errors import UsageError
+from hekla.scheduler.actions import allocate, backfill, enqueue
+from hekla.scheduler.extension import SchedulerPlugin, Tiers
+from hekla.scheduler.session import Session
+
+PLUGIN_GROUP = "hekla.scheduler_plugins"
+
+DEFAULT_CONFIG = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+
+_ACTIONS = {"enqueue": enqueue.execute, "allocate": allocate.execute, "backfill": backfill.execute}
+_UPSTREAM_ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
+_UPSTREAM_PLUGINS = (
+    "gang", "priority", "conformance", "overcommit", "drf", "proportion", "capacity", "predicates", "nodeorder",
+    "binpack", "sla", "tdm", "task-topology", "nodegroup", "numa-aware", "resourcequota", "pdb", "cdp", "usage",
+    "extender", "rescheduling", "deviceshare", "network-topology-aware", "resource-strategy-fit",
+)  # fmt: skip
+_OFF_BY_DEFAULT = ("enableHierarchy", "enabledClusterOrder")
+SWITCHES = (
+    "enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder",
+    "enablePreemptable", "enableReclaimable", "enablePreemptive", "enableQueueOrder", "enabledClusterOrder",
+    "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob", "enableReservedNodes",
+    "enableJobEnqueued", "enabledVictim", "enableJobStarving", "enabledOverused", "enabledAllocatable",
+    "enabledHyperNodeOrder", "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder",
+    "enabledHyperNodeGradient",
+)  # fmt: skip
+_ACTION_ARGUMENTS: Mapping[str, Mapping[str, type]] = {"allocate": {"predicateErrorCacheEnable": bool}}
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+class _Execute(Protocol):
+    def __call__(self, session: Session, tiers: Tiers) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    name: str
+    execute: _Execute
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEntry:
+    name: str
+    plugin: type[SchedulerPlugin]
+    arguments: Mapping[str, Any]
+    off: frozenset[str] = frozenset(_OFF_BY_DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    actions: tuple[Action, ...]
+    tiers: tuple[tuple[PluginEntry, ...], ...]
+    action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return tuple(action.name for action in self.actions)
+
+
+class ConfigError(UsageError):
+    """The file cannot be used; `problems` lists everything wrong with it."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+        self.problems = tuple(problems)
+
+
+def default_config() -> Config:
+    return parse_config(DEFAULT_CONFIG, source="built-in configuration")
+
+
+def parse_config(text: str, *, source: str = "scheduler configuration") -> Config:
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(source, [f"not YAML: {error}"]) from error
+    reader = _Reader()
+    config = reader.config(document)
+    if reader.problems:
+        raise ConfigError(source, reader.problems)
+    return config
+
+
+class _Reader:
+    """Collects every problem instead of stopping at the first."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._available = {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+
+    def config(self, document: Any) -> Config:
+        if not isinstance(document, dict):
+            self.problems.append("must be a mapping with `actions` and `tiers`")
+            return Config((), ())
+        self._known("", document, ("actions", "tiers", "configurations", "metrics"))
+        if document.get("metrics"):
+            self.problems.append("metrics: sources of usage figures are not supported yet")
+        return Config(
+            actions=self._actions(document.get("actions")),
+            tiers=self._tiers(document.get("tiers")),
+            action_arguments=self._configurations(document.get("configurations")),
+        )
+
+    def _actions(self, text: Any) -> tuple[Action, ...]:
+        if not isinstance(text, str):
+            self.problems.append("actions: must be names separated by commas")
+            return ()
+        found = []
+        for name in (part.strip() for part in text.split(",")):
+            if name in _ACTIONS:
+                found.append(Action(name, _ACTIONS[name]))
+            elif name:
+                self.problems.append(f"actions: {_unknown('action', name, _UPSTREAM_ACTIONS, _ACTIONS)}")
+        return tuple(found)
+
+    def _tiers(self, tiers: Any) -> tuple[tuple[PluginEntry, ...], ...]:
+        if not isinstance(tiers, list):
+            self.problems.append("tiers: must be a list of tiers")
+            return ()
+        found = []
+        for number, tier in enumerate(tiers):
+            place = f"tiers[{number}]"
+            plugins = tier.get("plugins") if isinstance(tier, dict) else None
+            if not isinstance(plugins, list):
+                self.problems.append(f"{place}: must have a list `plugins`")
+                continue
+            self._known(place, tier, ("plugins",))
+            entries = [self._plugin(f"{place}.plugins[{index}]", entry) for index, entry in enumerate(plugins)]
+            found.append(tuple(entry for entry in entries if entry is not None))
+        return tuple(found)
+
+    def _plugin(self, place: str, entry: Any) -> PluginEntry | None:
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            self.problems.append(f"{place}: must have a `name`")
+            return None
+        name = entry["name"]
+        self._known(place, entry, ("name", "arguments", *SWITCHES))
+        off = self._switches(place, entry)
+        if name not in self._available:
+            self.problems.append(f"{place}: {_unknown('plugin', name, _UPSTREAM_PLUGINS, self._available)}")
+            return None
+        plugin: type[SchedulerPlugin] = self._available[name].load()
+        return PluginEntry(name, plugin, self._arguments(f"{place}.arguments", entry.get("arguments"), plugin), off)
+
+    def _switches(self, place: str, entry: Mapping[str, Any]) -> frozenset[str]:
+        off = set(_OFF_BY_DEFAULT)
+        for switch in SWITCHES:
+            value = entry.get(switch)
+            if value is None:
+                continue
+            if not isinstance(value, bool):
+                self.problems.append(f"{place}.{switch}: must be true or false")
+            elif value and switch in _OFF_BY_DEFAULT:
+                self.problems.append(f"{place}.{switch}: not supported yet")
+            elif not value:
+                off.add(switch)
+        return frozenset(off)
+
+    def _arguments(self, place: str, given: Any, plugin: type[SchedulerPlugin]) -> Mapping[str, Any]:
+        arguments = {name: argument.default for name, argument in plugin.ARGUMENTS.items()}
+        if given is None:
+            return arguments
+        if not isinstance(given, dict):
+            self.problems.append(f"{place}: must be a mapping")
+            return arguments
+        for name, value in given.items():
+            declared = plugin.ARGUMENTS.get(name)
+            prefixed = plugin.ARGUMENT_PREFIX and str(name).startswith(plugin.ARGUMENT_PREFIX)
+            if declared is None and not prefixed:
+                known = ", ".join(plugin.ARGUMENTS) or "none"
+                self.problems.append(f"{place}.{name}: unknown argument (known: {known})")
+                continue
+            arguments[name] = self._value(f"{place}.{name}", value, declared.type if declared else float)
+        return arguments
+
+    def _configurations(self, given: Any) -> Mapping[str, Mapping[str, Any]]:
+        found: dict[str, Mapping[str, Any]] = {}
+        if given is None:
+            return found
+        if not isinstance(given, list):
+            self.problems.append("configurations: must be a list")
+            return found
+        for index, entry in enumerate(given):
+            place = f"configurations[{index}]"
+            name = entry.get("name") if isinstance(entry, dict) else None
+            if name not in _UPSTREAM_ACTIONS:
+                self.problems.append(f"{place}: `name` must be an action")
+                continue
+            known = _ACTION_ARGUMENTS.get(str(name), {})
+            arguments = entry.get("arguments") or {}
+            self._known(f"{place}.arguments", arguments, tuple(known))
+            found[str(name)] = {
+                key: self._value(f"{place}.arguments.{key}", value, known[key])
+                for key, value in arguments.items()
+                if key in known
+            }
+        return found
+
+    def _value(self, place: str, value: Any, wanted: type) -> Any:
+        if wanted is bool and isinstance(value, str) and value in _TRUE + _FALSE:
+            return value in _TRUE
+        if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool)):
+            return value
+        self.problems.append(f"{place}: must be {_TYPE_NAMES[wanted]}, not {value!r}")
+        return None
+
+    def _known(self, place: str, mapping: Mapping[str, Any], names: Sequence[str]) -> None:
+        for name in mapping:
+            if name not in names:
+                self.problems.append(f"{place}{'.' if place else ''}{name}: unknown field")
+
+
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def _unknown(what: str, name: str, upstream: Sequence[str], ours: Mapping[str, Any]) -> str:
+    if name in upstream:
+        return f"{what} {name!r} is not supported yet (supported: {', '.join(sorted(ours))})"
+    return f"no {what} named {name!r} (known: {', '.join(sorted(ours))})"

@@ -1,0 +1,357 @@
+"""Extension points: one-method contracts, and how the answers of several plugins become one.
+
+A scheduler plugin is one class whose bases name the points it takes part in. It is built afresh for every cycle
+from its arguments and the session. Points about nodes answer for all nodes at once. Each point names the switch of
+the configuration file that turns it off for a plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.fit import Refusal, Unfit
+from hekla.scheduler.rows import Constraints, Queue
+from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import Group
+
+PairScore = Callable[["Ints | None", "Ints | int"], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A declared argument of a plugin or action: its type (bool, int, float or str) and its default."""
+
+    type: type
+    default: Any
+
+
+class SchedulerPlugin:
+    """Base of all scheduler plugins. `arguments` holds every declared argument, defaults filled in."""
+
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {}
+    # An argument whose name is this plus anything is accepted as well, as a float.
+    ARGUMENT_PREFIX: ClassVar[str] = ""
+
+    def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
+        self.arguments = arguments
+        self.session = session
+
+
+class GroupOrder:
+    switch: ClassVar[str] = "enableJobOrder"
+
+    def group_key(self, state: GroupState) -> float:
+        """Smaller comes first."""
+        raise NotImplementedError
+
+
+class QueueOrder:
+    switch: ClassVar[str] = "enableQueueOrder"
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        """Smaller comes first."""
+        raise NotImplementedError
+
+
+class PodOrder:
+    switch: ClassVar[str] = "enableTaskOrder"
+
+    def pod_keys(self, group: Group) -> Ints:
+        """One number for each pod of the group; smaller comes first."""
+        raise NotImplementedError
+
+
+class GroupValid:
+    switch: ClassVar[str] = ""
+
+    def group_valid(self, state: GroupState) -> Unfit | None:
+        """None when the group may be scheduled at all."""
+        raise NotImplementedError
+
+
+class GroupReady:
+    switch: ClassVar[str] = "enableJobReady"
+
+    def group_ready(self, state: GroupState) -> bool:
+        """Whether what the group holds now may be bound."""
+        raise NotImplementedError
+
+    def pods_missing(self, state: GroupState, role: int) -> int:
+        """How many pods of the role must be placed before the group can turn ready (less would surely not do)."""
+        raise NotImplementedError
+
+
+class Vote(IntEnum):
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+class GroupPipelined:
+    switch: ClassVar[str] = "enableJobPipelined"
+
+    def group_pipelined(self, state: GroupState) -> Vote:
+        """Whether the group would be ready once the room it was promised is free."""
+        raise NotImplementedError
+
+
+class GroupEnqueueable:
+    switch: ClassVar[str] = "enableJobEnqueued"
+
+    def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
+        """Whether the group's minimum may enter; a rejection says why."""
+        raise NotImplementedError
+
+    def group_enqueued(self, state: GroupState) -> None:
+        """The group has entered; called for every plugin of the point after all votes."""
+        raise NotImplementedError
+
+
+class QueueOverused:
+    switch: ClassVar[str] = "enabledOverused"
+
+    def queue_overused(self, queue: Queue) -> bool:
+        raise NotImplementedError
+
+
+class QueueRoom:
+    switch: ClassVar[str] = "enabledAllocatable"
+
+    def queue_room(self, state: GroupState, request: Floats, wanted: int) -> tuple[int, Unfit | None]:
+        """How many of `wanted` pods of `request` the group's queue may still take, and what stops the rest."""
+        raise NotImplementedError
+
+
+class NodeFilter:
+    switch: ClassVar[str] = "enablePredicate"
+
+    def refusals(self, constraints: Constraints) -> Sequence[Refusal]:
+        """What speaks against which nodes, room for resources aside. The first refusal of a node is the one counted."""
+        raise NotImplementedError
+
+    def most_per_node(self, constraints: Constraints) -> int | None:
+        """How many pods of one class a node may take at most, None for no limit."""
+        raise NotImplementedError
+
+
+class NodeScore:
+    switch: ClassVar[str] = "enableNodeOrder"
+
+    def pair_score(self, shape: int) -> PairScore | None:
+        """score(lines, placed): for each node line, the score of one more pod of the shape after `placed` more of it.
+
+        Lines None means all nodes. The function reads the session's tables as they are when it is called.
+        """
+        return None
+
+    def preference(self, constraints: Constraints, candidates: Ints) -> Floats | None:
+        """A score of each candidate node that room does not change, relative to the candidates; None when all equal."""
+        return None
+
+
+class Verdict:
+    switch: ClassVar[str] = ""
+
+    def verdict(self, state: GroupState) -> bool | None:
+        """At the end of the cycle: True ready, False unschedulable, None nothing to say."""
+        raise NotImplementedError
+
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenPlugin:
+    """A plugin at work in one cycle, and the switches that are off for it."""
+
+    name: str
+    plugin: SchedulerPlugin
+    off: frozenset[str]
+
+
+class Tiers:
+    """The configured plugins, tier by tier, and every rule by which their answers combine."""
+
+    def __init__(self, tiers: Sequence[Sequence[OpenPlugin]]) -> None:
+        self._tiers = tiers
+        self._group_order = self._all(GroupOrder)
+        self._queue_order = self._all(QueueOrder)
+        self._pod_order = self._all(PodOrder)
+        self._valid = self._all(GroupValid)
+        self._ready = self._all(GroupReady)
+        self._overused = self._all(QueueOverused)
+        self._room = self._all(QueueRoom)
+        self._filters = self._all(NodeFilter)
+        self._scores = self._all(NodeScore)
+        self._verdicts = self._all(Verdict)
+        self._enqueued = self._all(GroupEnqueueable)
+        self._votes_pipelined = self._by_tier(GroupPipelined)
+        self._votes_enqueue = self._by_tier(GroupEnqueueable)
+        self._masks: dict[int, Flags | None] = {}
+
+    # Orders: the first plugin that sees a difference decides; age and name break ties.
+
+    def group_key(self, state: GroupState) -> tuple[object, ...]:
+        row = state.group.row
+        return (*(plugin.group_key(state) for plugin in self._group_order), row.created, row.key)
+
+    def queue_key(self, queue: Queue) -> tuple[object, ...]:
+        return (*(plugin.queue_key(queue) for plugin in self._queue_order), queue.created, queue.name)
+
+    def pods_in_order(self, group: Group, positions: Ints) -> Ints:
+        """`positions` (ascending: the default pod order) in the order the plugins want."""
+        keys = [plugin.pod_keys(group)[positions] for plugin in reversed(self._pod_order)]
+        return positions[np.lexsort(keys)] if keys else positions
+
+    # Groups: all must agree; the first "no" is the answer.
+
+    def group_valid(self, state: GroupState) -> Unfit | None:
+        for plugin in self._valid:
+            unfit = plugin.group_valid(state)
+            if unfit is not None:
+                return unfit
+        return None
+
+    def group_ready(self, state: GroupState) -> bool:
+        return all(plugin.group_ready(state) for plugin in self._ready)
+
+    def pods_missing(self, state: GroupState, role: int) -> int:
+        return max([1, *(plugin.pods_missing(state, role) for plugin in self._ready)])
+
+    # Votes: any rejection ends it; a tier with a permission and no rejection ends it; all abstaining means yes.
+
+    def group_pipelined(self, state: GroupState) -> bool:
+        for tier in self._votes_pipelined:
+            votes = [plugin.group_pipelined(state) for plugin in tier]
+            if Vote.REJECT in votes:
+                return False
+            if Vote.PERMIT in votes:
+                return True
+        return True
+
+    def group_enqueueable(self, state: GroupState) -> list[Unfit] | None:
+        """None when the group may enter, else what was said against it."""
+        for tier in self._votes_enqueue:
+            permitted = False
+            for plugin in tier:
+                vote, unfit = plugin.group_enqueueable(state)
+                if vote is Vote.REJECT:
+                    return [unfit] if unfit is not None else []
+                permitted = permitted or vote is Vote.PERMIT
+            if permitted:
+                return None
+        return None
+
+    def group_enqueued(self, state: GroupState) -> None:
+        for plugin in self._enqueued:
+            plugin.group_enqueued(state)
+
+    # Queues: one plugin is enough to call a queue overused; room is what every plugin grants.
+
+    def queue_overused(self, queue: Queue) -> bool:
+        return any(plugin.queue_overused(queue) for plugin in self._overused)
+
+    def queue_room(self, state: GroupState, request: Floats, wanted: int) -> tuple[int, Unfit | None]:
+        """How many may be placed, and the first objection to more."""
+        objection: Unfit | None = None
+        for plugin in self._room:
+            wanted, unfit = plugin.queue_room(state, request, wanted)
+            objection = objection or unfit
+        return wanted, objection
+
+    # Nodes: a node must pass every filter; scores add up.
+
+    def refusals(self, constraints: Constraints) -> list[Refusal]:
+        return [refusal for plugin in self._filters for refusal in plugin.refusals(constraints)]
+
+    def node_mask(self, constraints: Constraints) -> Flags | None:
+        """Nodes that pass all filters; None when all do."""
+        # Which nodes hold which host ports changes as pods are placed; all else about a class is settled.
+        if constraints.ports:
+            return self._mask(constraints)
+        key = id(constraints)
+        if key not in self._masks:
+            self._masks[key] = self._mask(constraints)
+        return self._masks[key]
+
+    def most_per_node(self, constraints: Constraints, most: int) -> int:
+        limits = (plugin.most_per_node(constraints) for plugin in self._filters)
+        return min([most, *(limit for limit in limits if limit is not None)])
+
+    def class_score(self, shape: int, constraints: Constraints, candidates: Ints) -> ClassScore:
+        pairs = [score for plugin in self._scores if (score := plugin.pair_score(shape)) is not None]
+        fixed: Floats | None = None
+        for plugin in self._scores:
+            preference = plugin.preference(constraints, candidates)
+            if preference is not None:
+                fixed = preference if fixed is None else fixed + preference
+        return ClassScore(pairs, candidates, fixed)
+
+    def verdict(self, state: GroupState) -> bool | None:
+        for plugin in self._verdicts:
+            answer = plugin.verdict(state)
+            if answer is not None:
+                return answer
+        return None
+
+    def _mask(self, constraints: Constraints) -> Flags | None:
+        refusals = self.refusals(constraints)
+        return ~np.logical_or.reduce([refusal.nodes for refusal in refusals]) if refusals else None
+
+    def _all(self, point: type[P]) -> list[P]:
+        return [plugin for tier in self._by_tier(point) for plugin in tier]
+
+    def _by_tier(self, point: type[P]) -> list[list[P]]:
+        return [
+            [
+                opened.plugin
+                for opened in tier
+                if isinstance(opened.plugin, point) and getattr(point, "switch") not in opened.off  # noqa: B009
+            ]
+            for tier in self._tiers
+        ]
+
+
+class ClassScore:
+    """The summed score of one class of pods over the candidate nodes."""
+
+    def __init__(self, pairs: list[PairScore], candidates: Ints, fixed: Floats | None) -> None:
+        self._pairs = pairs
+        self._candidates = candidates
+        self._fixed = fixed
+
+    @property
+    def relative(self) -> bool:
+        """Whether the score depends on which nodes are candidates, so that it changes when one fills up."""
+        return self._fixed is not None
+
+    def __call__(self, lines: Ints, placed: Ints) -> Floats:
+        fixed = None if self._fixed is None else self._fixed[np.searchsorted(self._candidates, lines)]
+        return self._sum(lines, placed, fixed, len(lines))
+
+    def best(self, nodes: int) -> int:
+        """The candidate for a single pod: the highest score, the lowest line among equals."""
+        if len(self._candidates) * 4 < nodes:
+            none_placed = np.zeros(len(self._candidates), dtype=np.int64)
+            values = self._sum(self._candidates, none_placed, self._fixed, len(self._candidates))
+            return int(self._candidates[values.argmax()])
+        if len(self._candidates) == nodes:
+            return int(self._sum(None, 0, self._fixed, nodes).argmax())
+        values = self._sum(None, 0, None, nodes)[self._candidates]
+        values = values if self._fixed is None else values + self._fixed
+        return int(self._candidates[values.argmax()])
+
+    def _sum(self, lines: Ints | None, placed: Ints | int, fixed: Floats | None, count: int) -> Floats:
+        # Always in the same order: sums of floats that differ in the last bit would break ties differently.
+        total: Floats | None = None
+        for pair in self._pairs:
+            total = pair(lines, placed) if total is None else total + pair(lines, placed)
+        if total is None:
+            total = np.zeros(count)
+        return total if fixed is None else total + fixed

@@ -1,0 +1,71 @@
+"""Why something does not fit: reasons as values, with the codes people see and the texts that go over the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hekla.scheduler.arrays.resources import Flags
+
+
+class Reason(StrEnum):
+    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+    NOT_ENOUGH_PODS = "NotEnoughTasks"
+    NOT_ENOUGH_PODS_OF_ROLE = "NotEnoughPodsOfTask"
+    NO_NODE_MATCHES = "NoNodeMatches"
+    QUEUE_OVER_QUOTA = "QueueOverQuota"
+    QUEUE_NOT_OPEN = "QueueNotOpen"
+    CLUSTER_FULL = "ClusterFull"
+    GANG_NOT_COMPLETE = "GangNotComplete"
+    WAITING_FOR_GATE = "WaitingForGate"
+    UNSUPPORTED = "Unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A "no" about a group."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refusal:
+    """A "no" of one filter for the nodes marked in `nodes`; final means that no eviction could change it."""
+
+    text: str
+    reason: Reason
+    nodes: Flags
+    final: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """How many nodes refuse a pod for one reason."""
+
+    text: str
+    nodes: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class FitError:
+    """Why no node takes a pod: every node is counted under the first thing that speaks against it."""
+
+    nodes: int
+    clauses: tuple[Clause, ...]
+
+    @property
+    def text(self) -> str:
+        headline = f"0/{self.nodes} nodes are unavailable"
+        counted = sorted(f"{clause.nodes} {clause.text}" for clause in self.clauses)
+        return f"{headline}: {', '.join(counted)}." if counted else headline
+
+    @property
+    def reason(self) -> Reason:
+        """Room is what is missing as soon as one node would do but for its room."""
+        reasons = [clause.reason for clause in self.clauses]
+        for wanted in (Reason.NOT_ENOUGH_RESOURCES, Reason.UNSUPPORTED):
+            if wanted in reasons:
+                return wanted
+        return Reason.NO_NODE_MATCHES if reasons else Reason.NOT_ENOUGH_RESOURCES

@@ -1,0 +1,28 @@
+"""What groups that have entered still count for; shared by the plugins that vote on entering."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Floats
+from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+
+
+def minimum_of(session: Session, state: GroupState) -> Floats:
+    return session.snapshot.columns.row(state.group.row.min_resources or {})
+
+
+def without_gated(amount: Floats, state: GroupState) -> Floats:
+    """Pods held by a gate need nothing yet."""
+    return np.maximum(amount - state.group.gated_request, 0.0)
+
+
+def still_missing(session: Session, state: GroupState) -> Floats:
+    """The part of the minimum of a running group that it does not hold yet; nothing for a group below its size."""
+    counts: dict[PodStatus, int] = dict(zip(PodStatus, state.counts))
+    minimum = minimum_of(session, state)
+    if sum(counts[status] for status in ALLOCATED_STATUSES) < state.group.row.min_member:
+        return np.zeros_like(minimum)
+    return without_gated(np.maximum(minimum - state.group.allocated, 0.0), state)

@@ -1,0 +1,267 @@
+"""From the end of a cycle to statuses and words: PodGroup phase and condition, pod conditions, events, the record of
+why.
+
+The texts are upstream's, since people and tools read them; what upstream leaves out is in the decision record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from hekla.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupReason
+from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats
+from hekla.scheduler.extension import Tiers
+from hekla.scheduler.fit import FitError, Reason, Unfit
+from hekla.scheduler.plan import Announcement, GroupCondition, GroupOutcome, Placement, Plan, QueueOutcome
+from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
+from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+
+NORMAL, WARNING = "Normal", "Warning"
+_SCHEDULED_REASON = "tasks in gang are ready to be scheduled"
+_WAITING_STATUSES = (PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED)
+
+
+def make_plan(session: Session, tiers: Tiers) -> Plan:
+    return Plan(
+        cycle_id=session.snapshot.cycle_id,
+        placements=tuple(filter(None, (_placement(session, state) for state in session.groups))),
+        groups=tuple(_group_outcome(session, tiers, state) for state in session.groups),
+        queues=_queue_outcomes(session),
+    )
+
+
+def group_text(state: GroupState, ready: bool) -> str:
+    """Upstream's sentence about a group: ready or not, its pods by status, why the pending ones wait."""
+    counted = [f"{count} {status.text}" for status, count in zip(PodStatus, state.counts) if count]
+    counted.append(f"{state.group.row.min_member} minAvailable")
+    text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(sorted(counted))}"
+    if state.counts[PodStatus.PENDING]:
+        text += f"; Pending: {_pending_reasons(state)}"
+    origin = min(state.errors, default=None)
+    if origin is not None:
+        text += f". Origin reason is {state.group.pods[origin].name}: {state.errors[origin].text}"
+    return text
+
+
+def _placement(session: Session, state: GroupState) -> Placement | None:
+    if state.node is None:
+        return None
+    positions = np.flatnonzero((state.node >= 0) & (state.status == PodStatus.BINDING))
+    if not len(positions):
+        return None
+    return Placement(state.group, positions, state.node[positions], session.snapshot.nodes)
+
+
+def _group_outcome(session: Session, tiers: Tiers, state: GroupState) -> GroupOutcome:
+    verdict = tiers.verdict(state)
+    # parity: the phase counts pods by what the API server knows of them, so pods bound in this cycle do not count yet.
+    phase = _phase(state, unschedulable=verdict is False)
+    text = "" if verdict and not _waits(state) else group_text(state, _is_ready(state))
+    condition = _condition(state, verdict, text)
+    settling = state.counts[PodStatus.BINDING] > 0
+    return GroupOutcome(
+        group=state.group,
+        phase=phase,
+        running=state.counts[PodStatus.RUNNING],
+        succeeded=state.counts[PodStatus.SUCCEEDED],
+        failed=state.counts[PodStatus.FAILED],
+        condition=condition,
+        announcements=_announcements(state, phase, text, settling),
+        pod_conditions=() if settling else _pod_conditions(session, state, text),
+        settling=settling,
+        decision=_decision(session, state, phase) if _waits(state) or state.refused else {},
+    )
+
+
+def _waits(state: GroupState) -> bool:
+    return any(state.counts[status] for status in _WAITING_STATUSES)
+
+
+def _is_ready(state: GroupState) -> bool:
+    return state.ready_pods + state.pending_best_effort >= state.group.row.min_member
+
+
+def _phase(state: GroupState, *, unschedulable: bool) -> PodGroupPhase:
+    counts, minimum = state.counts, state.group.row.min_member
+    if counts[PodStatus.RUNNING] and unschedulable:
+        return PodGroupPhase.UNKNOWN
+    finished = counts[PodStatus.SUCCEEDED] + counts[PodStatus.FAILED]
+    leaving = _leaving_a_node(state) if counts[PodStatus.RELEASING] else 0
+    scheduled = finished + counts[PodStatus.BOUND] + counts[PodStatus.RUNNING] + leaving
+    if scheduled >= minimum:
+        return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
+    return PodGroupPhase.INQUEUE if state.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+
+
+def _leaving_a_node(state: GroupState) -> int:
+    return sum(1 for pod in state.group.pods if pod.status is PodStatus.RELEASING and pod.node)
+
+
+def _pending_reasons(state: GroupState) -> str:
+    pending = np.flatnonzero(state.status == PodStatus.PENDING).tolist()
+    reasons = Counter(_pending_reason(state, position) for position in pending)
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+
+
+def _pending_reason(state: GroupState, position: int) -> str:
+    tried = state.tried.get(position)
+    return "Schedulable" if tried is not None and tried[0] is PodStatus.ALLOCATED else "Unschedulable"
+
+
+def _condition(state: GroupState, verdict: bool | None, text: str) -> GroupCondition | None:
+    if verdict is True:
+        return GroupCondition(PodGroupCondition.SCHEDULED, _SCHEDULED_REASON, "")
+    if verdict is False:
+        nearly = sum(1 for status, _ in state.tried.values() if status is PodStatus.ALLOCATED)
+        missing = state.group.row.min_member - (state.ready_pods + nearly)
+        message = f"{missing}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
+        return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
+    if state.refused:
+        # Upstream tells a refused group in an Event only, which is gone within the hour; the condition stays.
+        message = "; ".join(unfit.message for unfit in state.refused)
+        return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
+    return None
+
+
+def _announcements(state: GroupState, phase: PodGroupPhase, text: str, settling: bool) -> tuple[Announcement, ...]:
+    told = [Announcement(NORMAL, "Unschedulable", unfit.message) for unfit in state.refused]
+    if phase in (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
+        if not settling:
+            pending = state.counts[PodStatus.PENDING]
+            message = f"{pending}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
+            told.append(Announcement(WARNING, "Unschedulable", message))
+    else:
+        told.append(Announcement(NORMAL, "Scheduled", "pod group is ready"))
+    return tuple(told)
+
+
+def _pod_conditions(session: Session, state: GroupState, text: str) -> tuple[tuple[Pod, Condition], ...]:
+    if not _waits(state):
+        return ()
+    waiting = np.flatnonzero(np.isin(state.status, _WAITING_STATUSES) & ~state.group.gated).tolist()
+    return tuple((state.group.pods[position], _pod_condition(session, state, position, text)) for position in waiting)
+
+
+def _pod_condition(session: Session, state: GroupState, position: int, text: str) -> Condition:
+    pod = state.group.pods[position]
+    status, line = state.tried.get(position, (PodStatus(int(state.status[position])), -1))
+    if line < 0 and state.node is not None:
+        line = int(state.node[position])
+    if status in (PodStatus.ALLOCATED, PodStatus.PIPELINED) and line >= 0:
+        node = session.snapshot.nodes.rows[line].name
+        released = "resource is released and " if status is PodStatus.PIPELINED else ""
+        promise = f"can possibly be assigned to {node}, once {released}minAvailable is satisfied"
+        message = f"Pod {pod.namespace}/{pod.name} {promise}"
+        return Condition("Schedulable" if status is PodStatus.ALLOCATED else "Unschedulable", message)
+    error = state.errors.get(position)
+    return Condition("Unschedulable", error.text if error is not None else text or "all nodes are unavailable")
+
+
+def _queue_outcomes(session: Session) -> tuple[QueueOutcome, ...]:
+    """What each queue holds, its descendants' included, as of the end of the cycle."""
+    held: dict[str, Floats] = {name: np.zeros(len(session.snapshot.columns)) for name in session.queues}
+    for state in session.groups:
+        amount = _allocated(session, state)
+        name, seen = state.queue.name, set[str]()
+        while name in held and name not in seen:
+            held[name] = held[name] + amount
+            seen.add(name)
+            name = session.queues[name].parent or ("root" if name != "root" else "")
+    columns = session.snapshot.columns
+    return tuple(
+        QueueOutcome(name, {CPU: 0.0, MEMORY: 0.0, **columns.amounts(amount)}) for name, amount in held.items()
+    )
+
+
+def _allocated(session: Session, state: GroupState) -> Floats:
+    if state.node is None:
+        return state.group.allocated
+    shapes = state.group.shape[np.isin(state.status, ALLOCATED_STATUSES)]
+    total: Floats = session.snapshot.requests[shapes].sum(axis=0)
+    return total
+
+
+def _decision(session: Session, state: GroupState, phase: PodGroupPhase) -> dict[str, Any]:
+    """Everything `why` needs, as plain JSON: the code, one sentence, clauses with node counts, and the arithmetic."""
+    group, row = state.group, state.group.row
+    origin = min(state.errors, default=None)
+    error = state.errors[origin] if origin is not None else None
+    shape = int(group.shape[origin]) if origin is not None else -1
+    reason = _decision_reason(state, error)
+    resources = _resource_records(session, shape) if shape >= 0 else []
+    return {
+        "group": {"namespace": row.key.namespace, "name": row.key.name, "uid": row.uid},
+        "queue": state.queue.name,
+        "phase": str(phase),
+        "reason": str(reason),
+        "sentence": _sentence(state, reason, error, resources),
+        "minMember": row.min_member,
+        "pods": {status.text: count for status, count in zip(PodStatus, state.counts) if count},
+        "nodes": len(session.snapshot.nodes),
+        "clauses": [
+            {"reason": str(clause.reason), "text": clause.text, "nodes": clause.nodes}
+            for clause in (error.clauses if error is not None else ())
+        ],
+        "resources": resources,
+        "objections": [
+            {"reason": str(unfit.reason), "text": unfit.message}
+            for unfit in [*state.refused, state.held_back, state.invalid]
+            if unfit is not None
+        ],
+    }
+
+
+def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
+    if state.refused:
+        return state.refused[0].reason
+    if state.invalid is not None:
+        return state.invalid.reason
+    if error is not None:
+        return error.reason
+    if state.held_back is not None:
+        return state.held_back.reason
+    if bool(state.group.gated.any()):
+        return Reason.WAITING_FOR_GATE
+    return Reason.GANG_NOT_COMPLETE
+
+
+def _sentence(state: GroupState, reason: Reason, error: FitError | None, resources: list[dict[str, Any]]) -> str:
+    objections: list[Unfit | None] = [*state.refused, state.invalid]
+    said = [unfit.message for unfit in objections if unfit is not None]
+    if said:
+        return "; ".join(said)
+    if error is not None:
+        lacking = [
+            f"{item['name']}: a pod asks for {item['wanted']}, the roomiest node has {item['mostFree']} free"
+            for item in resources
+            if not item["fits"]
+        ]
+        return f"{error.text} {'; '.join(lacking)}".strip()
+    if state.held_back is not None:
+        return state.held_back.message
+    if reason is Reason.WAITING_FOR_GATE:
+        return "pods are held by scheduling gates"
+    return group_text(state, _is_ready(state))
+
+
+def _resource_records(session: Session, shape: int) -> list[dict[str, Any]]:
+    request, free = session.request(shape), session.free_later()
+    records = []
+    for column, name in enumerate(session.snapshot.columns.names):
+        if request[column] > 0:
+            most = float(free[:, column].max(initial=0.0))
+            records.append(
+                {
+                    "name": name,
+                    "wanted": show_amount(name, float(request[column])),
+                    "mostFree": show_amount(name, most),
+                    "free": show_amount(name, float(free[:, column].sum())),
+                    "total": show_amount(name, float(session.total[column])),
+                    "fits": most >= float(request[column]),
+                }
+            )
+    return records

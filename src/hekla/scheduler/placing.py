@@ -1,0 +1,70 @@
+"""Nodes for pods of one shape: the step every action shares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hekla.scheduler.arrays.fits import first_missing, fits, room
+from hekla.scheduler.arrays.greedy import place_identical
+from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
+from hekla.scheduler.extension import Tiers
+from hekla.scheduler.fit import Clause, FitError, Reason
+from hekla.scheduler.session import Session
+
+_NONE: Ints = np.empty(0, dtype=np.int64)
+_NO_SLOT = "node(s) pod number exceeded"
+
+
+def nodes_for(session: Session, tiers: Tiers, shape: int, free: Floats, count: int) -> Ints:
+    """Nodes for up to `count` pods, in the order they are to be placed.
+
+    Fewer than could be placed may come back where the score depends on which nodes still have room: call again after
+    placing, until nothing comes back.
+    """
+    constraints = session.snapshot.shapes[shape].constraints
+    mask = tiers.node_mask(constraints)
+    if count == 1:
+        return _node_for_one(session, tiers, shape, free, mask)
+    places = room(free, session.request(shape), tiers.most_per_node(constraints, count))
+    if mask is not None:
+        places *= mask
+    candidates = np.flatnonzero(places)
+    if not len(candidates):
+        return _NONE
+    score = tiers.class_score(shape, constraints, candidates)
+    if score.relative:
+        count = min(count, int(places[candidates].min()))
+    return place_identical(count, places, score)
+
+
+def explain(session: Session, tiers: Tiers, shape: int, free: Floats) -> FitError:
+    """Why no node takes a pod of the shape, each node counted once."""
+    kind = session.snapshot.shapes[shape]
+    open_ = np.ones(len(session.snapshot.nodes), dtype=bool)
+    clauses: list[Clause] = []
+    missing = first_missing(free, session.request(shape))
+    for column, name in enumerate(session.snapshot.columns.names):
+        text = _NO_SLOT if name == PODS and kind.best_effort else f"Insufficient {name}"
+        clauses += _clause(text, Reason.NOT_ENOUGH_RESOURCES, missing == column, open_)
+    for refusal in tiers.refusals(kind.constraints):
+        clauses += _clause(refusal.text, refusal.reason, refusal.nodes, open_)
+    return FitError(len(open_), tuple(clauses))
+
+
+def _node_for_one(session: Session, tiers: Tiers, shape: int, free: Floats, mask: Flags | None) -> Ints:
+    ok = fits(free, session.request(shape))
+    if mask is not None:
+        ok &= mask
+    candidates = np.flatnonzero(ok)
+    if len(candidates) <= 1:
+        return candidates
+    score = tiers.class_score(shape, session.snapshot.shapes[shape].constraints, candidates)
+    return np.array([score.best(len(ok))], dtype=np.int64)
+
+
+def _clause(text: str, reason: Reason, nodes: Flags, open_: Flags) -> list[Clause]:
+    """A clause for the marked nodes nobody has spoken against yet; they are then spoken for."""
+    counted = nodes & open_
+    open_ &= ~counted
+    count = int(np.count_nonzero(counted))
+    return [Clause(text, count, reason)] if count else []

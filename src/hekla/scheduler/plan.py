@@ -1,0 +1,83 @@
+"""What a cycle decided, with reasons. Nothing outside has changed yet; `binder.py` carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.arrays.resources import Ints
+from hekla.scheduler.rows import Condition, Pod
+from hekla.scheduler.snapshot import Group, Nodes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Pods of one group to be bound together: all of them, or the group is not what it was promised."""
+
+    group: Group
+    positions: Ints
+    lines: Ints
+    nodes: Nodes
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def pairs(self) -> Iterator[tuple[Pod, str]]:
+        for position, line in zip(self.positions.tolist(), self.lines.tolist()):
+            yield self.group.pods[position], self.nodes.rows[line].name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCondition:
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An Event to be told about a group."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupOutcome:
+    """What the cycle makes of one group: the status it should have, what to tell, and why."""
+
+    group: Group
+    phase: PodGroupPhase
+    running: int
+    succeeded: int
+    failed: int
+    condition: GroupCondition | None
+    announcements: tuple[Announcement, ...]
+    pod_conditions: tuple[tuple[Pod, Condition], ...]
+    settling: bool  # pods are on their way to nodes: counts and texts are about to change by themselves
+    decision: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOutcome:
+    name: str
+    allocated: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    cycle_id: str
+    placements: tuple[Placement, ...]
+    groups: tuple[GroupOutcome, ...]
+    queues: tuple[QueueOutcome, ...]
+
+    def bindings(self) -> dict[str, str]:
+        """Node by pod uid, for whoever wants the whole answer at once."""
+        return {pod.uid: node for placement in self.placements for pod, node in placement.pairs()}
+
+    def decisions(self) -> list[Mapping[str, Any]]:
+        """The JSON-able record of why each waiting group waits."""
+        return [outcome.decision for outcome in self.groups if outcome.decision]

@@ -1,0 +1,1 @@
+"""Scheduler plugins, one file each, found through the entry points group `hekla.scheduler_plugins`."""

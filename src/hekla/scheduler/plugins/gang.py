@@ -1,0 +1,101 @@
+"""All or nothing."""
+
+from __future__ import annotations
+
+from hekla.scheduler.extension import (
+    GroupOrder,
+    GroupPipelined,
+    GroupReady,
+    GroupValid,
+    SchedulerPlugin,
+    Verdict,
+    Vote,
+)
+from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.session import READY_STATUSES, GroupState
+
+_VALID_STATUSES = (*READY_STATUSES, PodStatus.PIPELINED, PodStatus.PENDING)
+_PIPELINED_STATUSES = (*READY_STATUSES, PodStatus.PIPELINED)
+
+
+class Gang(SchedulerPlugin, GroupValid, GroupOrder, GroupReady, GroupPipelined, Verdict):
+    """A group holds at least min_member pods, and the minimum of each role, or none."""
+
+    def group_valid(self, state: GroupState) -> Unfit | None:
+        row = state.group.row
+        if row.unsupported:
+            return Unfit(Reason.UNSUPPORTED, f"not supported yet: {', '.join(row.unsupported)}")
+        if not _roles_hold(state, _VALID_STATUSES, best_effort=False):
+            text = "Not enough valid pods of each task for gang-scheduling"
+            return Unfit(Reason.NOT_ENOUGH_PODS_OF_ROLE, text)
+        if state.valid_pods < row.min_member:
+            text = f"Not enough valid tasks for gang-scheduling, valid: {state.valid_pods}, min: {row.min_member}"
+            return Unfit(Reason.NOT_ENOUGH_PODS, text)
+        return None
+
+    def group_key(self, state: GroupState) -> float:
+        return 1.0 if self.group_ready(state) else 0.0
+
+    def group_ready(self, state: GroupState) -> bool:
+        enough = state.ready_pods + state.pending_best_effort >= state.group.row.min_member
+        return enough and _roles_hold(state, READY_STATUSES, best_effort=True)
+
+    def pods_missing(self, state: GroupState, role: int) -> int:
+        missing = state.group.row.min_member - state.ready_pods - state.pending_best_effort
+        minima = _role_minima(state)
+        if not minima:
+            return missing
+        lacking = {name: minimum - _held(state, name, READY_STATUSES) for name, minimum in minima.items()}
+        own = lacking.pop(state.group.roles[role], 0)
+        if any(count > 0 for count in lacking.values()):
+            # Another role is short: no number of pods of this one makes the group ready.
+            return len(state.group.pods)
+        return max(missing, own)
+
+    def group_pipelined(self, state: GroupState) -> Vote:
+        held = state.ready_pods + state.waiting_pods + state.pending_best_effort
+        enough = held >= state.group.row.min_member
+        return Vote.PERMIT if enough and _roles_hold(state, _PIPELINED_STATUSES, best_effort=True) else Vote.REJECT
+
+    def verdict(self, state: GroupState) -> bool | None:
+        if not state.group.pods:
+            return None
+        if state.ready_pods + state.pending_best_effort >= state.group.row.min_member:
+            return True
+        return None if _only_leaving(state) else False
+
+
+def _role_minima(state: GroupState) -> dict[str, int]:
+    """The minimum of each role; none where they add up to more than the group's own, since then they are advice."""
+    row = state.group.row
+    minima = {role: minimum for role, minimum in row.min_of_role if minimum > 0}
+    return {} if row.min_member < sum(minima.values()) else minima
+
+
+def _roles_hold(state: GroupState, statuses: tuple[PodStatus, ...], *, best_effort: bool) -> bool:
+    return all(
+        _held(state, role, statuses, best_effort=best_effort) >= minimum
+        for role, minimum in _role_minima(state).items()
+    )
+
+
+def _held(state: GroupState, role: str, statuses: tuple[PodStatus, ...], *, best_effort: bool = True) -> int:
+    if role not in state.group.roles:
+        return 0
+    position = state.group.roles.index(role)
+    counts = state.counts_of_role(position)
+    waiting = state.pending_best_effort_of_role(position) if best_effort else 0
+    return sum(counts[status] for status in statuses) + waiting
+
+
+def _only_leaving(state: GroupState) -> bool:
+    """Short only because pods are on their way out, with nobody waiting: not a failure to schedule."""
+    counts = state.counts
+    if counts[PodStatus.PENDING] or counts[PodStatus.PIPELINED]:
+        return False
+    leaving = sum(1 for pod in state.group.pods if pod.status is PodStatus.RELEASING and pod.node)
+    placed = sum(
+        counts[status] for status in (PodStatus.BOUND, PodStatus.RUNNING, PodStatus.SUCCEEDED, PodStatus.FAILED)
+    )
+    return leaving > 0 and placed + leaving >= state.group.row.min_member

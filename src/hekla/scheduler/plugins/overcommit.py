@@ -1,0 +1,53 @@
+"""How much more than the cluster has may wait inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.arrays.resources import Floats, exceeded
+from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
+from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.inqueue import minimum_of, still_missing, without_gated
+from hekla.scheduler.session import GroupState, Session
+
+_FACTOR = "overcommit-factor"
+
+
+class Overcommit(SchedulerPlugin, GroupEnqueueable):
+    """Groups enter while their minimums together stay within what is free of `factor` times the cluster."""
+
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {_FACTOR: Argument(float, 1.2)}
+
+    def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
+        super().__init__(arguments, session)
+        # parity: a factor below one is not an error but the default.
+        factor = arguments[_FACTOR] if arguments[_FACTOR] >= 1 else 1.2
+        self._free: Floats = session.total * factor - session.used.sum(axis=0)
+        self._entered: Floats = np.zeros(len(session.snapshot.columns))
+        for state in session.groups:
+            self._entered += self._holds_back(state)
+
+    def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
+        minimum = minimum_of(self.session, state)
+        columns = self.session.snapshot.columns
+        over = exceeded(self._entered + minimum, self._free, minimum, columns.counted)
+        if not over.any():
+            return Vote.PERMIT, None
+        named = ", ".join(f"overused {columns.names[column]}" for column in np.flatnonzero(over))
+        return Vote.REJECT, Unfit(Reason.CLUSTER_FULL, f"resource in cluster is overused: {named}")
+
+    def group_enqueued(self, state: GroupState) -> None:
+        if state.group.row.min_resources is not None:
+            self._entered += without_gated(minimum_of(self.session, state), state)
+
+    def _holds_back(self, state: GroupState) -> Floats | float:
+        if state.group.row.min_resources is None:
+            return 0.0
+        if state.phase is PodGroupPhase.INQUEUE:
+            # parity: what such a group has been given already is not deducted here (it is in proportion).
+            return without_gated(minimum_of(self.session, state), state)
+        return still_missing(self.session, state) if state.phase is PodGroupPhase.RUNNING else 0.0

@@ -1,0 +1,158 @@
+"""Queues share the cluster by weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hekla.api.scheduling import PodGroupPhase, QueueState
+from hekla.scheduler.arrays.fairness import share, water_fill
+from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats, exceeded, within
+from hekla.scheduler.extension import (
+    GroupEnqueueable,
+    QueueOrder,
+    QueueOverused,
+    QueueRoom,
+    SchedulerPlugin,
+    Vote,
+)
+from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.inqueue import minimum_of, still_missing, without_gated
+from hekla.scheduler.rows import Queue, show_amount
+from hekla.scheduler.session import GroupState, Session
+
+
+@dataclass(slots=True, eq=False)
+class _Account:
+    queue: Queue
+    ceiling: Floats
+    guarantee: Floats
+    allocated: Floats
+    request: Floats
+    entered: Floats
+    elastic: Floats
+    deserved: Floats
+
+
+class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnqueueable):
+    """A queue deserves its weight's part of the cluster, no more than it asks for; what one leaves, others may have."""
+
+    def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
+        super().__init__(arguments, session)
+        self._accounts = self._open_accounts()
+        self._share_out()
+        session.listeners.append(self._moved)
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        account = self._accounts.get(queue.name)
+        return (-queue.priority, share(account.allocated, account.deserved) if account else 0.0)
+
+    def queue_overused(self, queue: Queue) -> bool:
+        account = self._accounts[queue.name]
+        # parity: over its share means in every resource, while room below is judged by what a pod asks for.
+        return within(account.deserved, account.allocated)
+
+    def queue_room(self, state: GroupState, request: Floats, wanted: int) -> tuple[int, Unfit | None]:
+        account = self._accounts[state.queue.name]
+        if account.queue.state is not QueueState.OPEN:
+            return 0, _not_open(account.queue)
+        asked = (request > 0) & self.session.snapshot.columns.counted
+        left = account.deserved[asked] - account.allocated[asked]
+        room = min([wanted, *np.floor(left / request[asked]).astype(int).tolist()])
+        room = max(0, _exact(room, account, request, asked))
+        return room, None if room == wanted else self._over_share(account, request, asked)
+
+    def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
+        account = self._accounts[state.queue.name]
+        if account.queue.state is not QueueState.OPEN:
+            return Vote.REJECT, _not_open(account.queue)
+        minimum = minimum_of(self.session, state)
+        total = minimum + account.allocated + account.entered - account.elastic
+        columns = self.session.snapshot.columns
+        over = exceeded(total, account.ceiling, minimum, columns.counted)
+        if not over.any():
+            return Vote.PERMIT, None
+        named = ", ".join(f"insufficient {columns.names[column]}" for column in np.flatnonzero(over))
+        return Vote.REJECT, Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}")
+
+    def group_enqueued(self, state: GroupState) -> None:
+        if state.group.row.min_resources is not None:
+            account = self._accounts[state.queue.name]
+            account.entered = account.entered + without_gated(minimum_of(self.session, state), state)
+
+    def _moved(self, state: GroupState, request: Floats, count: int) -> None:
+        account = self._accounts[state.queue.name]
+        account.allocated = account.allocated + request * count
+
+    def _open_accounts(self) -> dict[str, _Account]:
+        """An account for every queue that has groups; the others take no part."""
+        session = self.session
+        width = len(session.snapshot.columns)
+        guarantees = {name: session.snapshot.columns.row(queue.guarantee) for name, queue in session.queues.items()}
+        unguaranteed = np.maximum(session.total - sum(guarantees.values(), np.zeros(width)), 0.0)
+        accounts: dict[str, _Account] = {}
+        for state in session.groups:
+            name = state.queue.name
+            if name not in accounts:
+                ceiling = np.minimum(unguaranteed + guarantees[name], self._capability(state.queue))
+                zeros = [np.zeros(width) for _ in range(5)]
+                accounts[name] = _Account(state.queue, ceiling, guarantees[name], *zeros)
+            self._enter(accounts[name], state)
+        return accounts
+
+    def _enter(self, account: _Account, state: GroupState) -> None:
+        group = state.group
+        account.allocated += group.allocated
+        account.request += group.allocated + group.pending
+        account.elastic += np.maximum(group.allocated - minimum_of(self.session, state), 0.0)
+        if group.row.min_resources is None:
+            return
+        if group.row.phase is PodGroupPhase.INQUEUE:
+            missing = np.maximum(minimum_of(self.session, state) - group.allocated, 0.0)
+            account.entered += without_gated(missing, state)
+        elif group.row.phase is PodGroupPhase.RUNNING:
+            account.entered += still_missing(self.session, state)
+
+    def _capability(self, queue: Queue) -> Floats:
+        limits = {name: amount for name, amount in queue.capability.items() if amount > 0 or name not in (CPU, MEMORY)}
+        return self.session.snapshot.columns.row(limits, missing=np.inf)
+
+    def _share_out(self) -> None:
+        accounts = list(self._accounts.values())
+        if not accounts:
+            return
+        deserved = water_fill(
+            self.session.total,
+            np.array([float(account.queue.weight) for account in accounts]),
+            np.array([account.request for account in accounts]),
+            np.array([account.ceiling for account in accounts]),
+            np.array([account.guarantee for account in accounts]),
+        )
+        for account, line in zip(accounts, deserved):
+            account.deserved = line
+
+    def _over_share(self, account: _Account, request: Floats, asked: np.ndarray[Any, Any]) -> Unfit:
+        columns = self.session.snapshot.columns
+        parts = [
+            f"{name}: {show_amount(name, request[column])} asked, "
+            f"{show_amount(name, account.allocated[column])} in use, "
+            f"{show_amount(name, account.deserved[column])} deserved"
+            for column, name in enumerate(columns.names)
+            if asked[column] and account.allocated[column] + request[column] > account.deserved[column]
+        ]
+        return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its share ({'; '.join(parts)})")
+
+
+def _exact(room: int, account: _Account, request: Floats, asked: np.ndarray[Any, Any]) -> int:
+    """Division may be off by one in the last bit; the comparison is what counts."""
+    deserved, allocated, one = account.deserved[asked], account.allocated[asked], request[asked]
+    while room > 0 and np.any(allocated + one * room > deserved):
+        room -= 1
+    return room
+
+
+def _not_open(queue: Queue) -> Unfit:
+    return Unfit(Reason.QUEUE_NOT_OPEN, f"queue {queue.name} is {queue.state}")

@@ -1,0 +1,227 @@
+"""The scheduler as a component: informers feed the cache, changes start cycles, the binder carries plans out.
+
+A cycle starts a few milliseconds after something changed, so that one cycle sees what belongs together; with
+nothing new there is none, except that what failed is tried again within a period. Everything is derived from what
+the API server says, so the component can be stopped or killed at any point and started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from hekla.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Kind, Obj
+from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
+from hekla.client.informer import Informer, Update
+from hekla.client.recorder import Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.errors import AlreadyExists, ApiError, Disconnected
+from hekla.log import get_logger
+from hekla.scheduler.binder import Binder
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.config import Config, ConfigError, default_config, parse_config
+from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.plan import Plan
+from hekla.scheduler.snapshot import Snapshot
+
+log = get_logger("scheduler")
+
+_FIRST_DELAY = 0.1
+_LONGEST_DELAY = 5.0
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    conf: Path | None = None  # upstream's configuration file; the built-in one where there is none
+    default_queue: str = DEFAULT_QUEUE
+    period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
+    coalesce: float = 0.005  # seconds to wait for more after the first change
+    in_flight: int = 64  # bindings on their way at a time
+    scheduled_events: int = 256  # gangs up to this size get a Scheduled event for each pod
+
+
+async def run(
+    client: Client,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    settings: SchedulerSettings,
+    executor: Executor | None = None,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Schedule until cancelled. Cycles run in `executor`, or inline where there is none."""
+    scheduler = _Scheduler(client, clock, rng, settings, executor)
+    await scheduler.run(ready)
+
+
+class _Scheduler:
+    def __init__(
+        self, client: Client, clock: Clock, rng: random.Random, settings: SchedulerSettings, executor: Executor | None
+    ) -> None:
+        self._client = client
+        self._rng = rng
+        self._settings = settings
+        self._executor = executor
+        self._configuration = _Configuration(settings.conf)
+        self._cache = Cache(scheduler_names=settings.scheduler_names, default_queue=settings.default_queue)
+        self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
+        self._wake = asyncio.Event()
+        self._failed = False
+        self._binder = Binder(
+            client,
+            self._cache,
+            self._recorder,
+            clock=clock,
+            period=settings.period,
+            in_flight=settings.in_flight,
+            scheduled_events=settings.scheduled_events,
+            retry=self._note_failure,
+        )
+
+    async def run(self, ready: Callable[[], None] | None) -> None:
+        informers = self._informers()
+        async with asyncio.TaskGroup() as tasks:
+            for informer in informers:
+                tasks.create_task(informer.run())
+            tasks.create_task(self._recorder.run())
+            tasks.create_task(self._binder.run())
+            await self._make_queues()
+            for informer in informers:
+                await informer.synced()
+            log.info("ready", queues="root," + self._settings.default_queue)
+            if ready is not None:
+                ready()
+            await self._cycle_for_ever()
+
+    def _informers(self) -> list[Informer]:
+        cache = self._cache
+        return [
+            self._informer(NODE, cache.put_node, cache.remove_node),
+            self._informer(PRIORITY_CLASS, cache.put_priority_class, cache.remove_priority_class),
+            self._informer(QUEUE, cache.put_queue, cache.remove_queue),
+            self._informer(POD_GROUP, cache.put_group, cache.remove_group),
+            self._informer(POD, cache.put_pod, cache.remove_pod),
+        ]
+
+    def _informer(self, kind: Kind, put: Callable[[Obj], bool], remove: Callable[[Obj], bool]) -> Informer:
+        informer = Informer(self._client, kind, rng=self._rng)
+        informer.subscribe(_Feed(put, remove, self._wake))
+        return informer
+
+    async def _make_queues(self) -> None:
+        """Make sure the two queues everything hangs on exist; waits while the kind is not served yet."""
+        for name, reclaimable in ((ROOT_QUEUE, False), (self._settings.default_queue, True)):
+            delay = _FIRST_DELAY
+            while not await self._make_queue(name, reclaimable):
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def _make_queue(self, name: str, reclaimable: bool) -> bool:
+        queue = {
+            "apiVersion": QUEUE.api_version,
+            "kind": QUEUE.kind,
+            "metadata": {"name": name},
+            "spec": {"weight": 1, "reclaimable": reclaimable},
+        }
+        try:
+            if await self._client.find(QUEUE, name) is None:
+                await self._client.create(QUEUE, queue)
+        except AlreadyExists:
+            return True
+        except (ApiError, Disconnected) as error:
+            log.debug("queue not made yet", queue=name, error=error)
+            return False
+        return True
+
+    async def _cycle_for_ever(self) -> None:
+        while True:
+            await self._wait_for_work()
+            await asyncio.sleep(self._settings.coalesce)
+            self._wake.clear()
+            self._failed = False
+            try:
+                await self._cycle()
+            except Exception:
+                # The loop must survive whatever one object brings; the next change or period tries again.
+                log.exception("cycle failed")
+                self._failed = True
+
+    async def _wait_for_work(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.period if self._failed else None):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _cycle(self) -> None:
+        config = self._configuration.current()
+        snapshot = self._cache.snapshot(str(uuid.UUID(int=self._rng.getrandbits(128), version=4)))
+        generation = self._cache.generation
+        plan = await self._decide(snapshot, config)
+        self._binder.take(plan, generation)
+
+    async def _decide(self, snapshot: Snapshot, config: Config) -> Plan:
+        if self._executor is None:
+            return run_cycle(snapshot, config)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, run_cycle, snapshot, config)
+
+    def _note_failure(self) -> None:
+        """Something must be tried again, though not at once: whatever refused it may refuse it again."""
+        self._failed = True
+
+
+class _Feed:
+    """Hands an informer's updates to the cache and starts a cycle when a decision may come out differently."""
+
+    def __init__(self, put: Callable[[Obj], bool], remove: Callable[[Obj], bool], wake: asyncio.Event) -> None:
+        self._put = put
+        self._remove = remove
+        self._wake = wake
+
+    def __call__(self, update: Update) -> None:
+        try:
+            changed = self._put(update.new) if update.new is not None else self._remove(update.obj)
+        except (KeyError, TypeError, ValueError) as error:
+            meta = update.obj.get("metadata") or {}
+            log.warning("object not understood", kind=update.obj.get("kind"), name=meta.get("name"), error=error)
+            return
+        if changed:
+            self._wake.set()
+
+
+class _Configuration:
+    """The configuration in force: the file's, read again when it changed, or the last one that was right."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._config = default_config()
+        if path is not None:
+            # A wrong file at start is the person's to see at once; later it must not take a running scheduler down.
+            self._config = parse_config(path.read_text(), source=str(path))
+            self._seen = self._stamp(path)
+
+    def current(self) -> Config:
+        if self._path is None:
+            return self._config
+        try:
+            stamp = self._stamp(self._path)
+            if stamp != self._seen:
+                self._seen = stamp
+                self._config = parse_config(self._path.read_text(), source=str(self._path))
+                log.info("configuration read", path=self._path)
+        except (OSError, ConfigError) as error:
+            log.error("configuration not used, the last one stays in force", path=self._path, error=error)
+        return self._config
+
+    @staticmethod
+    def _stamp(path: Path) -> tuple[int, int]:
+        status = path.stat()
+        return (status.st_mtime_ns, status.st_size)

@@ -1,0 +1,183 @@
+"""The snapshot made tentative: the same tables, changed as the cycle goes along, and every change undone on demand.
+
+Node tables change only through `place` and `take_back`, which tell the plugins that keep sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.fit import FitError, Unfit
+from hekla.scheduler.rows import HostPort, PodStatus, Queue
+from hekla.scheduler.snapshot import Group, Snapshot, Statuses
+
+READY_STATUSES = (
+    PodStatus.ALLOCATED,
+    PodStatus.BINDING,
+    PodStatus.BOUND,
+    PodStatus.RUNNING,
+    PodStatus.SUCCEEDED,
+)
+
+# moved(group, request of one pod, how many came (or went, when negative))
+Listener = Callable[["GroupState", Floats, int], None]
+
+
+class GroupState:
+    """One group in the course of a cycle. Its columns are copied when first changed."""
+
+    def __init__(self, group: Group, queue: Queue) -> None:
+        self.group = group
+        self.queue = queue
+        self.phase = group.row.phase
+        self.counts = list(group.counts)
+        self.status: Statuses = group.status
+        self.node: Ints | None = None  # the node line chosen in this cycle, -1 for none
+        self.tried: dict[int, tuple[PodStatus, int]] = {}  # what a discarded statement had given a pod
+        self.errors: dict[int, FitError] = {}  # by pod position
+        self.failed_roles: list[int] = []
+        self.refused: list[Unfit] = []  # by enqueue
+        self.held_back: Unfit | None = None  # by a limit of the queue
+        self.invalid: Unfit | None = None
+        self._own = False
+
+    @property
+    def ready_pods(self) -> int:
+        return sum(self.counts[status] for status in READY_STATUSES)
+
+    @property
+    def waiting_pods(self) -> int:
+        return self.counts[PodStatus.PIPELINED]
+
+    @property
+    def pending_best_effort(self) -> int:
+        if not self.counts[PodStatus.PENDING] or not self.group.best_effort.any():
+            return 0
+        return int(np.count_nonzero(self.group.best_effort & (self.status == PodStatus.PENDING)))
+
+    @property
+    def valid_pods(self) -> int:
+        return self.ready_pods + self.waiting_pods + self.counts[PodStatus.PENDING]
+
+    def counts_of_role(self, role: int) -> list[int]:
+        """Pods of one role, by status."""
+        found: list[int] = np.bincount(self.status[self.group.role == role], minlength=len(PodStatus)).tolist()
+        return found
+
+    def pending_best_effort_of_role(self, role: int) -> int:
+        group = self.group
+        return int(np.count_nonzero(group.best_effort & (self.status == PodStatus.PENDING) & (group.role == role)))
+
+    def mark(self, positions: Ints, before: PodStatus, after: PodStatus, nodes: Ints | int) -> None:
+        if not self._own:
+            self.status, self._own = self.status.copy(), True
+            self.node = np.full(len(self.status), -1, dtype=np.int64)
+        assert self.node is not None
+        self.status[positions] = after
+        self.node[positions] = nodes
+        self.counts[before] -= len(positions)
+        self.counts[after] += len(positions)
+
+
+@dataclass(slots=True)
+class Session:
+    snapshot: Snapshot
+    groups: list[GroupState] = field(init=False)
+    queues: dict[str, Queue] = field(init=False)
+    idle: Floats = field(init=False)
+    used: Floats = field(init=False)
+    releasing: Floats = field(init=False)
+    pipelined: Floats = field(init=False)
+    assumed: Floats = field(init=False)
+    ports: dict[int, tuple[HostPort, ...]] = field(init=False)
+    total: Floats = field(init=False)
+    listeners: list[Listener] = field(default_factory=list)
+    action_names: tuple[str, ...] = ()
+    _later: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        nodes = self.snapshot.nodes
+        self.queues = {queue.name: queue for queue in self.snapshot.queues}
+        self.groups = [
+            GroupState(group, self.queues[group.row.queue])
+            for group in self.snapshot.groups
+            if group.row.queue in self.queues
+        ]
+        self.used = nodes.used.copy(order="F")
+        self.idle = nodes.allocatable - nodes.used
+        self.releasing = nodes.releasing
+        self.pipelined = np.zeros_like(nodes.used)
+        self.assumed = nodes.assumed.copy(order="F")
+        self.ports = dict(nodes.ports)
+        self.total = nodes.allocatable.sum(axis=0)
+        self._later = bool(self.releasing.any())
+
+    def request(self, shape: int) -> Floats:
+        row: Floats = self.snapshot.requests[shape]
+        return row
+
+    def free_now(self) -> Floats:
+        """What a pod may take at once: idle, and not promised to somebody already."""
+        if not self._later:
+            return self.idle
+        free: Floats = np.minimum(self.idle, self.free_later())
+        return free
+
+    def free_later(self) -> Floats:
+        """What will be free once the pods that are leaving have left, promises kept."""
+        if not self._later:
+            return self.idle
+        free: Floats = self.idle + self.releasing - self.pipelined
+        return free
+
+    @property
+    def has_later(self) -> bool:
+        """Whether waiting could give more than what is idle."""
+        return self._later
+
+    def place(self, state: GroupState, positions: Ints, nodes: Ints, shape: int, status: PodStatus) -> None:
+        """Put pending pods of one shape on nodes, now (ALLOCATED) or once there is room (PIPELINED)."""
+        state.mark(positions, PodStatus.PENDING, status, nodes)
+        self._account(nodes, shape, status, 1.0)
+        for listener in self.listeners:
+            listener(state, self.request(shape), len(positions))
+
+    def take_back(self, state: GroupState, positions: Ints, nodes: Ints, shape: int, status: PodStatus) -> None:
+        """The exact inverse of `place`."""
+        for listener in reversed(self.listeners):
+            listener(state, self.request(shape), -len(positions))
+        self._account(nodes, shape, status, -1.0)
+        state.mark(positions, status, PodStatus.PENDING, -1)
+
+    def _account(self, nodes: Ints, shape: int, status: PodStatus, sign: float) -> None:
+        request, kind = self.request(shape), self.snapshot.shapes[shape]
+        lines, times = nodes, np.full(1, sign)
+        if len(nodes) > 1:
+            lines, count = np.unique(nodes, return_counts=True)
+            times = count * sign
+        amount = times[:, None] * request
+        if status is PodStatus.PIPELINED:
+            self.pipelined[lines] += amount
+            self._later = True
+        else:
+            self.idle[lines] -= amount
+            self.used[lines] += amount
+        self.assumed[lines, 0] += kind.assumed_cpu * times
+        self.assumed[lines, 1] += kind.assumed_memory * times
+        if kind.constraints.ports:
+            self._account_ports(nodes, kind.constraints.ports, sign)
+
+    def _account_ports(self, nodes: Ints, ports: tuple[HostPort, ...], sign: float) -> None:
+        for line in nodes.tolist():
+            held = list(self.ports.get(line, ()))
+            for port in ports:
+                held.append(port) if sign > 0 else held.remove(port)
+            self.ports[line] = tuple(held)
+
+    def is_pending(self, state: GroupState) -> bool:
+        return state.phase is PodGroupPhase.PENDING

@@ -1,0 +1,105 @@
+"""The frozen picture one cycle decides on.
+
+Nodes are lines of tables, in name order. A Group carries its pods as columns in pod order; it is built once and
+shared by snapshots until something in the group changes, so a snapshot costs a copy of the node tables and little
+else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
+from hekla.scheduler.rows import HostPort, Node, Pod, PodGroup, PodStatus, Queue, Shape
+
+Statuses = NDArray[np.int8]
+
+ALLOCATED_STATUSES = (PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING)
+_ALLOCATED = np.isin(np.arange(len(PodStatus)), ALLOCATED_STATUSES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    rows: tuple[Node, ...]
+    allocatable: Floats
+    used: Floats
+    releasing: Floats
+    assumed: Floats  # CPU and memory in use where containers without requests count as kube-scheduler counts them
+    ports: Mapping[int, tuple[HostPort, ...]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    row: PodGroup
+    priority: int
+    pods: tuple[Pod, ...]
+    status: Statuses
+    shape: Ints  # line of each pod in the snapshot-wide request table
+    role: Ints  # position of each pod's role in `roles`
+    roles: tuple[str, ...]
+    pod_priority: Ints
+    gated: Flags
+    best_effort: Flags
+    counts: tuple[int, ...]  # pods by status
+    allocated: Floats
+    pending: Floats
+    gated_request: Floats
+
+    @property
+    def name(self) -> str:
+        return str(self.row.key)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    cycle_id: str
+    columns: Columns
+    nodes: Nodes
+    queues: tuple[Queue, ...]  # by name
+    groups: tuple[Group, ...]  # by age, then name
+    shapes: Sequence[Shape]
+    requests: Floats  # one line for each shape
+
+
+def build_group(
+    row: PodGroup,
+    priority: int,
+    pods: Sequence[Pod],
+    shape_lines: Mapping[int, int],
+    requests: Floats,
+) -> Group:
+    """The columns of one group. `shape_lines` maps id(shape) to its line in `requests`."""
+    ordered = tuple(sorted(pods, key=_pod_order))
+    roles = tuple(sorted({pod.role for pod in ordered}))
+    role_of = {role: position for position, role in enumerate(roles)}
+    status = np.array([pod.status for pod in ordered], dtype=np.int8)
+    shape = np.array([shape_lines[id(pod.shape)] for pod in ordered], dtype=np.int64)
+    gated = np.array([pod.gated for pod in ordered], dtype=bool)
+    pending = status == PodStatus.PENDING
+    return Group(
+        row=row,
+        priority=priority,
+        pods=ordered,
+        status=status,
+        shape=shape,
+        role=np.array([role_of[pod.role] for pod in ordered], dtype=np.int64),
+        roles=roles,
+        pod_priority=np.array([pod.priority for pod in ordered], dtype=np.int64),
+        gated=gated,
+        best_effort=np.array([pod.shape.best_effort for pod in ordered], dtype=bool),
+        counts=tuple(np.bincount(status, minlength=len(PodStatus)).tolist()),
+        allocated=requests[shape[_ALLOCATED[status]]].sum(axis=0),
+        pending=requests[shape[pending]].sum(axis=0),
+        gated_request=requests[shape[pending & gated]].sum(axis=0),
+    )
+
+
+def _pod_order(pod: Pod) -> tuple[float, float, str]:
+    return pod.order
