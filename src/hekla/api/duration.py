@@ -1,0 +1,53 @@
+"""Go durations, as the API writes them: `5m`, `1h30m`, `3m41.5s`."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_SECONDS = {
+    "ns": Decimal("1e-9"),
+    "us": Decimal("1e-6"),
+    "µs": Decimal("1e-6"),
+    "μs": Decimal("1e-6"),
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+}
+
+
+class InvalidDuration(ValueError):
+    pass
+
+
+def parse_duration(text: str) -> float:
+    """Seconds. Raises InvalidDuration for text that Go would refuse."""
+    body, sign = text, 1
+    if body[:1] in ("+", "-"):
+        sign, body = (-1 if body[0] == "-" else 1), body[1:]
+    if body == "0":
+        return 0.0
+    parts = _PART.findall(body)
+    if not parts or "".join(number + unit for number, unit in parts) != body:
+        raise InvalidDuration(f'time: invalid duration "{text}"')
+    return float(sign * sum(Decimal(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def format_duration(seconds: float) -> str:
+    """As Go prints it, to the millisecond: `0s`, `1.5s`, `3m0s`, `1h0m5s`."""
+    milliseconds = round(abs(seconds) * 1000)
+    sign = "-" if seconds < 0 and milliseconds else ""
+    if 0 < milliseconds < 1000:
+        return f"{sign}{milliseconds}ms"
+    whole, fraction = divmod(milliseconds, 1000)
+    minutes, secs = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    tail = f"{secs}.{fraction:03d}".rstrip("0") if fraction else str(secs)
+    text = f"{tail}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    if hours:
+        text = f"{hours}h{text}"
+    return sign + text

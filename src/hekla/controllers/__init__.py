@@ -1,0 +1,44 @@
+"""The controllers: what makes Jobs run, queues open and finished things go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from hekla.client.recorder import Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.controllers.garbage import GarbageController
+from hekla.controllers.job.controller import JobController
+from hekla.controllers.podgroup import PodGroupController
+from hekla.controllers.queue import QueueController
+from hekla.controllers.sources import Sources
+
+COMPONENT = "vc-controller-manager"
+
+
+async def run(client: Client, *, clock: Clock, rng: random.Random, ready: Callable[[], None] | None = None) -> None:
+    """Run all controllers until cancelled. `ready` is called once every informer has its first list."""
+    sources = Sources(client, rng)
+    recorder = Recorder(client, COMPONENT, clock=clock, rng=rng)
+    jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
+    queues = QueueController(client, sources, clock=clock, recorder=recorder)
+    groups = PodGroupController(client, sources, clock=clock)
+    garbage = GarbageController(client, sources, clock=clock)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for informer in sources:
+                tasks.create_task(informer.run())
+            await sources.synced()
+            tasks.create_task(recorder.run())
+            queues.start()
+            for controller in (queues, jobs, groups, garbage):
+                tasks.create_task(controller.runner.run())
+            if ready is not None:
+                ready()
+    finally:
+        await recorder.flush()
+
+
+__all__ = ["run"]

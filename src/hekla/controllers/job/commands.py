@@ -1,0 +1,60 @@
+"""Commands for a Job: suspend, resume, restart and the like, each carried out once.
+
+Upstream deletes a Command before acting on it, so that one is lost when the controller dies in between. Here a Command
+that will kill is first noted with the job's version, then acted upon, then deleted: a version that has grown since says
+that it was done.
+"""
+
+from __future__ import annotations
+
+from hekla.api.batch import JOB_VERSION
+from hekla.api.kinds import COMMAND, Obj
+from hekla.api.meta import annotations_of, is_deleting, name_of, namespace_of, uid_of
+from hekla.client.informer import Informer
+from hekla.client.recorder import NORMAL, Recorder
+from hekla.client.rest import Client
+from hekla.controllers.job.lifecycle import Operation, operation
+from hekla.controllers.job.model import Job
+from hekla.controllers.runner import Runner
+from hekla.controllers.sources import TARGET
+from hekla.errors import Conflict, NotFound
+
+
+class JobCommands:
+    def __init__(self, client: Client, commands: Informer, runner: Runner, recorder: Recorder) -> None:
+        self._client = client
+        self._commands = commands
+        self._runner = runner
+        self._recorder = recorder
+
+    async def next(self, job: Job) -> Obj | None:
+        """The oldest Command that has not been carried out, noted as begun; None when there is none."""
+        waiting = [command for command in self._commands.by_index(TARGET, job.uid) if not is_deleting(command)]
+        for command in sorted(waiting, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one))):
+            begun = annotations_of(command).get(JOB_VERSION, "")
+            if begun.isdigit() and int(begun) < job.version:
+                await self.finish(job, command)
+                continue
+            if not begun and not await self._begin(job, command):
+                continue
+            return command
+        return None
+
+    async def finish(self, job: Job, command: Obj) -> None:
+        try:
+            await self._client.delete(COMMAND, name_of(command), namespace_of(command), uid=uid_of(command))
+        except (NotFound, Conflict):
+            return
+        self._runner.deleted(job.key, self._commands, command)
+
+    async def _begin(self, job: Job, command: Obj) -> bool:
+        action = str(command.get("action") or "")
+        if operation(job.phase, action) not in (Operation.SYNC, Operation.KILL_TARGET):
+            note = {"metadata": {"uid": uid_of(command), "annotations": {JOB_VERSION: str(job.version)}}}
+            try:
+                await self._client.patch(COMMAND, name_of(command), note, namespace_of(command))
+            except (NotFound, Conflict):
+                return False
+        message = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
+        self._recorder.event(job.obj, NORMAL, "CommandIssued", message)
+        return True

@@ -1,0 +1,305 @@
+"""Carries out what is decided about a Job.
+
+A decision is written into the Job's status before anything is deleted because of it, and what has to be deleted follows
+from that status (`lifecycle.py`, `pods.py`). So a controller that dies at any point is continued by the next one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+
+from hekla.api.batch import JOB_FORWARDING, JobAction, JobEvent, JobPhase
+from hekla.api.job_plugins import registered
+from hekla.api.kinds import JOB, Obj
+from hekla.api.meta import Key, annotations_of, controller_of, is_deleting, is_owned_by, key_of
+from hekla.api.scheduling import PodGroupPhase
+from hekla.client.informer import Update
+from hekla.client.recorder import NORMAL, WARNING, Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.controllers.job.commands import JobCommands
+from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Transition, next_phase, operation
+from hekla.controllers.job.model import Job, Pod, Task, read_job, read_pods
+from hekla.controllers.job.objects import NotOurs, ObjectKeeper
+from hekla.controllers.job.orders import Order, Waiting, decide
+from hekla.controllers.job.plugin import Configured, UnknownPlugin, Wanted, configured_plugins
+from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
+from hekla.controllers.job.pods import Plan, build_pod, group_name, plan, victims
+from hekla.controllers.job.status import count_pods, new_status
+from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensure_claims, with_claim_names
+from hekla.controllers.job.writer import JobWriter, PodsFailed
+from hekla.controllers.runner import Runner
+from hekla.controllers.sources import OWNER, Sources
+from hekla.errors import ApiError, NotFound
+from hekla.log import get_logger
+
+log = get_logger("job")
+
+_GATE_CLOSED = ("", PodGroupPhase.PENDING)
+_PLUGIN = "plugin-"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A Job and what belongs to it, as the informers know it."""
+
+    job: Job
+    pods: list[Pod]
+    group: Obj | None
+
+    @property
+    def group_phase(self) -> str:
+        return str(((self.group or {}).get("status") or {}).get("phase") or "")
+
+    @property
+    def gate_is_open(self) -> bool:
+        """Whether the scheduler has let the gang in: no pod is made before."""
+        return self.group is not None and not is_deleting(self.group) and self.group_phase not in _GATE_CLOSED
+
+
+class JobController:
+    def __init__(
+        self, client: Client, sources: Sources, *, clock: Clock, rng: random.Random, recorder: Recorder
+    ) -> None:
+        self._client = client
+        self._sources = sources
+        self._clock = clock
+        self._rng = rng
+        self._recorder = recorder
+        self._plugins = registered()
+        self._objects = ObjectKeeper(client)
+        self._waiting: dict[str, Waiting] = {}
+        self.runner = Runner("job", self.reconcile, clock=clock)
+        self._write = JobWriter(client, sources, self.runner, recorder, clock)
+        self._commands = JobCommands(client, sources.commands, self.runner, recorder)
+        sources.jobs.subscribe(self._job_changed)
+        sources.pods.subscribe(self._owned_changed)
+        sources.groups.subscribe(self._owned_changed)
+        sources.commands.subscribe(self._command_changed)
+        sources.queues.subscribe(self._queue_changed)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One look at a Job; returns the seconds after which a delayed action is due."""
+        # 1. What is there?
+        obj = self._sources.jobs.get(key.name, key.namespace)
+        if obj is None or is_deleting(obj):
+            return None
+        scene = self._scene(obj)
+        job = scene.job
+        # 2. What has happened, and what do Commands and policies say to it?
+        command = await self._commands.next(job)
+        waiting = self._waiting.setdefault(job.uid, Waiting())
+        decision = decide(job, scene.pods, scene.group_phase, waiting, self._clock.now())
+        for reply in decision.announce:
+            self._tell(job, NORMAL, "ExecuteAction", f"Execute action {reply.action} after {reply.delay_text}")
+        order = Order(str(command.get("action") or "")) if command else decision.order
+        # 3. Converge, or kill what has to go.
+        if operation(job.phase, order.action) is Operation.SYNC:
+            await self._sync(scene)
+        else:
+            await self._kill(scene, order)
+        # 4. A Command goes once what it asked for is written down.
+        if command:
+            await self._commands.finish(job, command)
+        return decision.next_due
+
+    async def _kill(self, scene: Scene, order: Order) -> None:
+        job = scene.job
+        what = operation(job.phase, order.action)
+        targets = victims(job, scene.pods, what, order.action, order.occurrence)
+        counts = count_pods(job, scene.pods, [pod.uid for pod in targets])
+        after = self._next_phase(job, order.action, counts)
+        if order.action != JobAction.SYNC_JOB:
+            self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
+            log.info("executing", job=job.key, action=order.action, phase=job.phase, next=after.phase)
+        status = new_status(job, counts, after.phase, _records(job), retries=after.retries)
+        if what is Operation.KILL_TARGET:
+            await self._kill_target(scene, order, targets, status)
+        elif job.phase in KILL_PHASES and after.phase != JobPhase.RESTARTING:
+            await self._settle(scene, targets, status)
+        else:
+            await self._kill_all(scene, order, targets, status)
+
+    async def _kill_target(self, scene: Scene, order: Order, targets: list[Pod], status: Obj) -> None:
+        # The pod that gave rise to it is marked last: until then it is the evidence that this has to be done.
+        trigger = order.occurrence.pod_uid if order.occurrence else ""
+        await self._write.mark_pods(scene.job, [pod for pod in targets if pod.uid != trigger])
+        await self._write.status(scene.job, status, killed=True)
+        await self._write.mark_pods(scene.job, [pod for pod in targets if pod.uid == trigger])
+        await self._write.delete_pods(scene.job, targets)
+
+    async def _kill_all(self, scene: Scene, order: Order, targets: list[Pod], status: Obj) -> None:
+        job = scene.job
+        # What is left from before a suspension is too old to be recognised by its version afterwards.
+        await self._write.mark_pods(job, [pod for pod in targets if pod.is_finished and pod.version < job.version])
+        group_is_evidence = order.occurrence is not None and order.occurrence.event == JobEvent.UNKNOWN
+        if not group_is_evidence:
+            await self._write.delete_group(job, scene.group)
+        await self._write.status(job, {**status, "version": job.version + 1}, killed=True)
+        self._waiting.pop(job.uid, None)
+        await self._write.delete_pods(job, targets)
+        if group_is_evidence:
+            await self._write.delete_group(job, scene.group)
+
+    async def _settle(self, scene: Scene, targets: list[Pod], status: Obj) -> None:
+        """In a phase that kills: nothing is left running, and nothing of what plugins made is left at all."""
+        job = scene.job
+        await self._write.delete_pods(job, targets)
+        await self._write.delete_group(job, scene.group)
+        records = _records(job)
+        if any(name.startswith(_PLUGIN) for name in records):
+            await self._objects.remove(job, _wanted(configured_plugins(job, self._plugins), job))
+        status["controlledResources"] = {name: value for name, value in records.items() if not name.startswith(_PLUGIN)}
+        first_look = not (job.obj.get("status") or {}).get("runningDuration")
+        if first_look or status["state"]["phase"] != job.phase:
+            status["version"] = job.version + 1
+        await self._write.status_if_new(job, {key: value for key, value in status.items() if value}, killed=True)
+
+    async def _sync(self, scene: Scene) -> None:
+        job = scene.job
+        # 1. A new job becomes Pending. What plugins will make is noted first, so that it is always cleaned up.
+        if not job.phase:
+            status = new_status(job, count_pods(job, ()), JobPhase.PENDING, _plugin_records(job, self._plugins))
+            job = read_job(await self._write.status(job, status))
+        # 2. What the pods need before they exist.
+        if await self._forward(job):
+            return
+        wanted = plan(job, scene.pods, may_create=scene.gate_is_open)
+        plugins = await self._prepare(job, verify=bool(wanted.create))
+        claims = await self._claims(job)
+        if claims is None:
+            return
+        # 3. The gang, and why it waits.
+        await self._ensure_group(job, scene.group)
+        # 4. Pods.
+        created, failed = await self._apply(job, wanted, claims, plugins)
+        # 5. Status.
+        gone = [pod.uid for pod in (*wanted.delete, *wanted.surplus)]
+        counts = count_pods(job, scene.pods, gone, created)
+        after = self._next_phase(job, JobAction.SYNC_JOB, counts)
+        records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in claims}}
+        await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
+        if failed:
+            raise PodsFailed(f"Error creating pods: [{' '.join(failed)}]")
+
+    async def _forward(self, job: Job) -> bool:
+        """A queue that extends to other clusters has its jobs say so; True when that was just written."""
+        name = str(job.obj["spec"].get("queue") or "")
+        queue = self._sources.queues.get(name)
+        if queue is None:
+            raise NotFound(f'queue.scheduling.volcano.sh "{name}" not found')
+        if not (queue.get("spec") or {}).get("extendClusters") or JOB_FORWARDING in annotations_of(job.obj):
+            return False
+        metadata = {**job.obj["metadata"], "annotations": {**annotations_of(job.obj), JOB_FORWARDING: "true"}}
+        await self._write.job(job, {**job.obj, "metadata": metadata})
+        return True
+
+    async def _prepare(self, job: Job, *, verify: bool) -> list[Configured]:
+        try:
+            plugins = configured_plugins(job, self._plugins)
+            await self._objects.ensure(job, _wanted(plugins, job), verify=verify)
+        except (NotOurs, UnknownPlugin, ApiError) as error:
+            self._tell(job, WARNING, "PluginError", f"Execute plugin when job add failed, err: {error}")
+            raise
+        for configured in plugins:
+            if configured.problem and not (job.obj.get("status") or {}).get("taskStatusCount"):
+                message = f"arguments of plugin {configured.name}: {configured.problem}"
+                self._tell(job, WARNING, "PluginError", message)
+        return plugins
+
+    async def _claims(self, job: Job) -> dict[str, str] | None:
+        """The job's claims, all there; None when their names were just stored and the Job has to be read again."""
+        named = with_claim_names(job, self._rng)
+        if named is not None:
+            await self._write.job(job, named)
+            return None
+        try:
+            await ensure_claims(self._client, job)
+        except (ClaimMissing, ApiError) as error:
+            self._tell(job, WARNING, "PVCError", f"Failed to create PVC, err: {error}")
+            raise
+        return claims_of(job)
+
+    async def _ensure_group(self, job: Job, group: Obj | None) -> None:
+        if group is not None and is_deleting(group):
+            return
+        priorities = {one["metadata"]["name"]: int(one.get("value") or 0) for one in self._sources.priorities.all()}
+        wanted = build_pod_group(job, priorities)
+        await self._write.put_group(job, wanted, group, None if group is None else spec_patch(wanted, group))
+        message = pending_message(job, group) if group is not None else None
+        if message:
+            self._tell(job, WARNING, "PodGroupPending", message)
+
+    async def _apply(
+        self, job: Job, wanted: Plan, claims: dict[str, str], plugins: list[Configured]
+    ) -> tuple[list[Pod], list[str]]:
+        pods = [self._pod(job, task, index, claims, plugins) for task, index in wanted.create]
+        created, failed = await self._write.create_pods(job, pods)
+        await self._write.mark_pods(job, wanted.surplus)
+        await self._write.delete_pods(job, [*wanted.delete, *wanted.surplus])
+        return read_pods(created), failed
+
+    def _pod(self, job: Job, task: Task, index: int, claims: dict[str, str], plugins: list[Configured]) -> Obj:
+        pod = build_pod(job, task, index, claims=claims, rng=self._rng)
+        for configured in plugins:
+            configured.plugin.shape_pod(pod, job)
+        return pod
+
+    def _next_phase(self, job: Job, action: str, counts: Counts) -> Transition:
+        last_gang = int((job.obj.get("status") or {}).get("minAvailable") or 0)
+        return next_phase(job, action, counts, min_available=last_gang)
+
+    def _scene(self, obj: Obj) -> Scene:
+        job = read_job(obj)
+        group = self._sources.groups.get(group_name(job), job.key.namespace)
+        if group is None:
+            # parity: groups of old releases carry the job's bare name.
+            group = self._sources.groups.get(job.key.name, job.key.namespace)
+        if group is not None and not is_owned_by(group, obj):
+            group = None
+        return Scene(job, read_pods(self._sources.pods.by_index(OWNER, job.uid)), group)
+
+    def _tell(self, job: Job, type_: str, reason: str, message: str) -> None:
+        self._recorder.event(job.obj, type_, reason, message)
+
+    def _job_changed(self, update: Update) -> None:
+        if update.new is None:
+            uid = update.obj["metadata"].get("uid", "")
+            self._waiting.pop(uid, None)
+            self._objects.forget(uid)
+        self.runner.enqueue(key_of(update.obj))
+
+    def _owned_changed(self, update: Update) -> None:
+        owner = controller_of(update.obj)
+        if owner is not None and JOB.owns_reference(owner):
+            self.runner.enqueue(Key(key_of(update.obj).namespace, owner["name"]))
+
+    def _command_changed(self, update: Update) -> None:
+        target = update.obj.get("target") or {}
+        if JOB.owns_reference(target):
+            self.runner.enqueue(Key(key_of(update.obj).namespace, str(target.get("name"))))
+
+    def _queue_changed(self, update: Update) -> None:
+        """A queue that was missing has come: jobs that wait for it need not wait for their next retry."""
+        if update.old is None and update.new is not None:
+            name = update.new["metadata"]["name"]
+            for job in self._sources.jobs.all():
+                if (job.get("spec") or {}).get("queue") == name:
+                    self.runner.enqueue(key_of(job))
+
+
+def _records(job: Job) -> dict[str, str]:
+    return dict((job.obj.get("status") or {}).get("controlledResources") or {})
+
+
+def _plugin_records(job: Job, plugins: Mapping[str, EntryPoint]) -> dict[str, str]:
+    given = job.obj["spec"].get("plugins") or {}
+    known = [name for name in sorted(given) if name in plugins]
+    return {f"{_PLUGIN}{name}": name for name in known if getattr(plugins[name].load(), "records", True)}
+
+
+def _wanted(plugins: Iterable[Configured], job: Job) -> list[Wanted]:
+    return [want for configured in plugins for want in configured.plugin.objects(job)]

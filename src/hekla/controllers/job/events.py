@@ -1,0 +1,94 @@
+"""Which job events have happened, told from what is written down: the pods, and the Job's own status.
+
+Nothing here depends on having watched: a controller that was away sees the same events as one that was not, and one
+that has already answered an event does not see it again (docs/decisions/0002). A pod's event counts while the pod is
+of the Job's current version and not marked as killed by us; an eviction is a pod that the status counted and that is
+no longer there.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from hekla.api.batch import JobEvent
+from hekla.api.core import PodPhase
+from hekla.api.scheduling import PodGroupPhase
+from hekla.controllers.job.model import Job, Pod, Task
+from hekla.controllers.job.pods import is_left_over, pod_name
+from hekla.controllers.job.policy import Occurrence
+
+
+def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]:
+    """Every job event that still wants an answer, the one to answer first in front."""
+    current = [pod for pod in pods if pod.version >= job.version and not pod.marked]
+    found = sorted(
+        (_of_pod(job, pod, JobEvent.POD_FAILED) for pod in current if pod.phase == PodPhase.FAILED),
+        key=lambda one: (_epoch(one.since), one.task, one.pod),
+    )
+    for task in job.tasks:
+        found += _evictions(job, task, pods)
+    for task in job.tasks:
+        found += _task_failed(job, task, current)
+        found += _task_completed(job, task, pods, current)
+    if group_phase == PodGroupPhase.UNKNOWN:
+        found.append(Occurrence(JobEvent.UNKNOWN, job.version))
+    found += [
+        _of_pod(job, pod, JobEvent.POD_PENDING) for pod in current if pod.phase == PodPhase.PENDING and not pod.deleting
+    ]
+    return found
+
+
+def _of_pod(job: Job, pod: Pod, event: JobEvent) -> Occurrence:
+    task = job.task(pod.task)
+    return Occurrence(
+        event=event,
+        version=pod.version,
+        task=pod.task,
+        pod=pod.name,
+        pod_uid=pod.uid,
+        partition=task.partition_of(pod.index) if task and task.partition_size is not None else None,
+        exit_code=pod.exit_code if event is JobEvent.POD_FAILED else 0,
+        since=pod.created if event is JobEvent.POD_PENDING else pod.finished,
+    )
+
+
+def _evictions(job: Job, task: Task, pods: list[Pod]) -> list[Occurrence]:
+    """Pods that the status counted and that are gone, though nobody here deleted them."""
+    counted = (job.obj.get("status") or {}).get("taskStatusCount") or {}
+    known = min(sum((counted.get(task.name) or {}).get("phase", {}).values()), task.replicas)
+    mine = [pod for pod in pods if pod.task == task.name and pod.index < task.replicas]
+    # What we are killing ourselves is not counted any more, though its name is still taken.
+    present = sum(1 for pod in mine if not pod.marked and not is_left_over(job, pod))
+    taken = {pod.index for pod in mine}
+    missing = [index for index in range(task.replicas) if index not in taken]
+    return [
+        Occurrence(
+            event=JobEvent.POD_EVICTED,
+            version=job.version,
+            task=task.name,
+            pod=pod_name(job, task, index),
+            partition=task.partition_of(index) if task.partition_size is not None else None,
+        )
+        for index in missing[: max(0, known - present)]
+    ]
+
+
+def _task_failed(job: Job, task: Task, current: list[Pod]) -> list[Occurrence]:
+    if task.max_retry < 0:
+        return []
+    alive = [pod for pod in current if pod.task == task.name and pod.phase in (PodPhase.RUNNING, PodPhase.PENDING)]
+    if not alive or sum(pod.restarts for pod in alive) < task.max_retry:
+        return []
+    return [_of_pod(job, max(alive, key=lambda pod: (pod.restarts, -pod.index)), JobEvent.TASK_FAILED)]
+
+
+def _task_completed(job: Job, task: Task, pods: list[Pod], current: list[Pod]) -> list[Occurrence]:
+    succeeded = [pod for pod in pods if pod.task == task.name and pod.phase == PodPhase.SUCCEEDED]
+    last = [pod for pod in current if pod.task == task.name and pod.phase == PodPhase.SUCCEEDED]
+    if not task.replicas or len(succeeded) < task.replicas or not last:
+        return []
+    return [_of_pod(job, max(last, key=lambda pod: (_epoch(pod.finished), pod.index)), JobEvent.TASK_COMPLETED)]
+
+
+def _epoch(moment: datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0

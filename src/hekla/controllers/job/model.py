@@ -1,0 +1,193 @@
+"""A Job and its pods as the controller's decisions see them: read once from the objects, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from hekla.api.batch import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
+from hekla.api.core import FINISHED_POD_PHASES, PodPhase
+from hekla.api.duration import InvalidDuration, parse_duration
+from hekla.api.kinds import Obj
+from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, uid_of
+
+_DEFAULT_MAX_RETRY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A lifecycle policy: `timeout` 0 means at once; `exit_code` 0 means none."""
+
+    action: str
+    events: frozenset[str]
+    exit_code: int
+    timeout: float
+    timeout_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    name: str
+    replicas: int
+    min_available: int | None
+    max_retry: int
+    policies: tuple[Policy, ...]
+    depends_on: tuple[str, ...]
+    depends_on_any: bool
+    partition_size: int | None
+    min_partitions: int
+    obj: Obj
+
+    @property
+    def effective_min_available(self) -> int:
+        return self.replicas if self.min_available is None else self.min_available
+
+    def partition_of(self, index: int) -> int:
+        return index // self.partition_size if self.partition_size and self.partition_size > 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    key: Key
+    uid: str
+    phase: str
+    version: int
+    retry_count: int
+    max_retry: int
+    min_available: int
+    min_success: int | None
+    tasks: tuple[Task, ...]
+    policies: tuple[Policy, ...]
+    obj: Obj
+
+    @property
+    def replicas(self) -> int:
+        return sum(task.replicas for task in self.tasks)
+
+    @property
+    def on_last_retry(self) -> bool:
+        """The next restart is the one that fails the job: what finished in this attempt is kept to be looked at."""
+        return self.retry_count >= self.max_retry - 1
+
+    def task(self, name: str) -> Task | None:
+        return next((task for task in self.tasks if task.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    name: str
+    uid: str
+    task: str
+    index: int
+    version: int
+    phase: str
+    marked: bool
+    deleting: bool
+    exit_code: int
+    restarts: int
+    ready: bool
+    created: datetime
+    finished: datetime | None
+    obj: Obj
+
+    @property
+    def is_finished(self) -> bool:
+        return self.phase in FINISHED_POD_PHASES
+
+
+def read_job(obj: Obj) -> Job:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return Job(
+        key=key_of(obj),
+        uid=uid_of(obj),
+        phase=str((status.get("state") or {}).get("phase") or ""),
+        version=int(status.get("version") or 0),
+        retry_count=int(status.get("retryCount") or 0),
+        max_retry=int(spec.get("maxRetry") or 0),
+        min_available=int(spec.get("minAvailable") or 0),
+        min_success=spec.get("minSuccess"),
+        tasks=tuple(_read_task(task) for task in spec.get("tasks") or ()),
+        policies=_read_policies(spec.get("policies")),
+        obj=obj,
+    )
+
+
+def read_pods(objects: Iterable[Obj]) -> list[Pod]:
+    """The pods that carry our marks, by task and index; others are not ours to count."""
+    pods = [pod for pod in map(_read_pod, objects) if pod is not None]
+    return sorted(pods, key=lambda pod: (pod.task, pod.index, pod.name))
+
+
+def _read_task(obj: Obj) -> Task:
+    depends_on = obj.get("dependsOn") or {}
+    names = tuple(depends_on.get("name") or ())
+    partition = obj.get("partitionPolicy")
+    return Task(
+        name=str(obj.get("name") or ""),
+        replicas=int(obj.get("replicas") or 0),
+        min_available=obj.get("minAvailable"),
+        max_retry=int(obj.get("maxRetry") or _DEFAULT_MAX_RETRY),
+        policies=_read_policies(obj.get("policies")),
+        depends_on=names,
+        # parity: `any` is honoured only with several dependencies, where it differs from `all`.
+        depends_on_any=depends_on.get("iteration") == "any" and len(names) > 1,
+        partition_size=None if partition is None else int(partition.get("partitionSize") or 0),
+        min_partitions=int((partition or {}).get("minPartitions") or 0),
+        obj=obj,
+    )
+
+
+def _read_policies(policies: list[Obj] | None) -> tuple[Policy, ...]:
+    return tuple(_read_policy(policy) for policy in policies or ())
+
+
+def _read_policy(policy: Obj) -> Policy:
+    events = [*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else [])]
+    text = str(policy.get("timeout") or "")
+    try:
+        timeout = parse_duration(text) if text else 0.0
+    except InvalidDuration:
+        timeout = 0.0
+    return Policy(str(policy.get("action") or ""), frozenset(events), int(policy.get("exitCode") or 0), timeout, text)
+
+
+def _read_pod(obj: Obj) -> Pod | None:
+    annotations, status = annotations_of(obj), obj.get("status") or {}
+    version, task = annotations.get(JOB_VERSION, ""), annotations.get(TASK_SPEC, "")
+    if not annotations.get(JOB_NAME) or not task or not version.isdigit():
+        return None
+    index = labels_of(obj).get(TASK_INDEX) or obj["metadata"]["name"].rpartition("-")[2]
+    if not index.isdigit():
+        return None
+    statuses = status.get("containerStatuses") or []
+    every = [*(status.get("initContainerStatuses") or ()), *statuses]
+    return Pod(
+        name=obj["metadata"]["name"],
+        uid=uid_of(obj),
+        task=task,
+        index=int(index),
+        version=int(version),
+        phase=str(status.get("phase") or PodPhase.PENDING),
+        marked=OUT_OF_SYNC in annotations,
+        deleting=is_deleting(obj),
+        exit_code=_exit_code(statuses),
+        restarts=sum(int(container.get("restartCount") or 0) for container in every),
+        ready=all(container.get("ready") for container in statuses),
+        created=parse_timestamp(obj["metadata"]["creationTimestamp"]),
+        finished=_finished_at(every),
+        obj=obj,
+    )
+
+
+def _exit_code(statuses: list[Obj]) -> int:
+    """Of the first container, as policies see it; 0 when it did not run."""
+    if not statuses:
+        return 0
+    terminated = (statuses[0].get("state") or {}).get("terminated") or {}
+    return int(terminated.get("exitCode") or 0)
+
+
+def _finished_at(statuses: list[Obj]) -> datetime | None:
+    times = [((status.get("state") or {}).get("terminated") or {}).get("finishedAt") for status in statuses]
+    return max((parse_timestamp(time) for time in times if time), default=None)

@@ -1,0 +1,72 @@
+"""Keeps the objects a job's plugins ask for: creates, follows and removes them, and never touches another's.
+
+Ownership is checked by uid before anything is changed or deleted: an object of the same name that is not this job's
+is an error on the Job, not a victim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_of
+from hekla.client.rest import Client
+from hekla.controllers.job.model import Job
+from hekla.controllers.job.plugin import Wanted
+from hekla.errors import AlreadyExists, Conflict, HeklaError, NotFound
+
+
+class NotOurs(HeklaError):
+    """An object of the name we need belongs to somebody else."""
+
+
+class ObjectKeeper:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._made: dict[str, dict[tuple[str, str], bytes]] = {}
+
+    async def ensure(self, job: Job, wanted: Iterable[Wanted], *, verify: bool) -> None:
+        """Have the objects there and current. Without `verify`, what was made once is believed to be still there."""
+        made = self._made.setdefault(job.uid, {})
+        for want in wanted:
+            key, print_ = (want.kind.resource, name_of(want.obj)), msgspec.json.encode(want.obj)
+            if verify or made.get(key) != print_:
+                await self._ensure(job, want, known=key in made)
+                made[key] = print_
+
+    async def remove(self, job: Job, wanted: Iterable[Wanted]) -> None:
+        for want in wanted:
+            name, namespace = name_of(want.obj), namespace_of(want.obj)
+            existing = await self._client.find(want.kind, name, namespace)
+            if existing is None or is_deleting(existing) or not is_owned_by(existing, job.obj):
+                continue
+            try:
+                await self._client.delete(want.kind, name, namespace, uid=uid_of(existing))
+            except (NotFound, Conflict):
+                continue
+        self.forget(job.uid)
+
+    def forget(self, uid: str) -> None:
+        self._made.pop(uid, None)
+
+    async def _ensure(self, job: Job, want: Wanted, *, known: bool) -> None:
+        existing = await self._find(want) if known else None
+        if existing is None:
+            try:
+                await self._client.create(want.kind, want.obj)
+                return
+            except AlreadyExists:
+                existing = await self._find(want)
+                if existing is None:
+                    raise
+        if not is_owned_by(existing, job.obj) or is_deleting(existing):
+            going = " and is being deleted" if is_deleting(existing) else " and does not belong to this job"
+            raise NotOurs(f'{want.kind.singular} "{name_of(want.obj)}" exists{going}')
+        stale = [field for field in want.followed if existing.get(field) != want.obj.get(field)]
+        if stale:
+            await self._client.update(want.kind, {**existing, **{field: want.obj.get(field) for field in stale}})
+
+    async def _find(self, want: Wanted) -> Obj | None:
+        return await self._client.find(want.kind, name_of(want.obj), namespace_of(want.obj))

@@ -1,0 +1,94 @@
+"""The contract of a job plugin, and how the configured ones are found.
+
+A plugin is one class in one file, named in the entry point group `hekla.job_plugins`. It is built anew for every Job
+it works on and keeps nothing between calls. It never talks to the API: it changes pods before they are created and
+lists the objects the job needs; the controller does the writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import ClassVar, Protocol
+
+from hekla.api.job_plugins import Arguments, Flag, in_order, parse_arguments
+from hekla.api.kinds import JOB, Kind, Obj
+from hekla.api.meta import owner_reference
+from hekla.controllers.job.model import Job
+from hekla.errors import HeklaError
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object the job needs. `followed` names the top-level fields that are kept as they are in `obj`."""
+
+    kind: Kind
+    obj: Obj
+    followed: tuple[str, ...] = ()
+
+
+class JobPlugin(Protocol):
+    flags: ClassVar[tuple[Flag, ...] | None]
+    """The arguments it takes; None takes any and ignores them."""
+
+    records: ClassVar[bool]
+    """Whether `status.controlledResources` says that it is at work."""
+
+    def __init__(self, arguments: Arguments) -> None: ...
+
+    def shape_pod(self, pod: Obj, job: Job) -> None:
+        """Change a pod of the job before it is created."""
+
+    def objects(self, job: Job) -> list[Wanted]:
+        """What the job needs besides pods. Names must not depend on anything that can change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A plugin as a Job configures it. `problem` says what was wrong with its arguments."""
+
+    name: str
+    plugin: JobPlugin
+    problem: str = ""
+
+
+class UnknownPlugin(HeklaError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"failed to get plugin {name}")
+
+
+def configured_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[Configured]:
+    """The plugins of a Job in the order in which they act."""
+    given: dict[str, list[str] | None] = job.obj["spec"].get("plugins") or {}
+    return [_configured(name, given[name] or [], registered) for name in in_order(given)]
+
+
+def owned(job: Job, kind: Kind, name: str, **content: object) -> Obj:
+    """An object in the job's namespace that goes when the job goes."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": job.key.namespace,
+            "ownerReferences": [owner_reference(job.obj, JOB)],
+        },
+        **content,
+    }
+
+
+def every_container(pod: Obj) -> list[Obj]:
+    """Containers and init containers."""
+    spec = pod["spec"]
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryPoint]) -> Configured:
+    point = registered.get(name)
+    if point is None:
+        raise UnknownPlugin(name)
+    factory: Callable[[Arguments], JobPlugin] = point.load()
+    flags: tuple[Flag, ...] | None = getattr(factory, "flags", None)
+    parsed = Arguments() if flags is None else parse_arguments(flags, arguments)
+    return Configured(name, factory(parsed), parsed.problem)

@@ -1,0 +1,1 @@
+"""Job plugins that come with Hekla, one file each."""

@@ -1,0 +1,136 @@
+"""The PodGroup of a Job: what the scheduler is told about the gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hekla.api.batch import PARTITION_ID, TASK_SPEC
+from hekla.api.kinds import JOB, POD_GROUP, Obj
+from hekla.api.meta import annotations_of, labels_of, owner_reference
+from hekla.api.pod_resources import Amounts, add, as_text, quota_usage
+from hekla.api.scheduling import PodGroupCondition
+from hekla.controllers.job.model import Job, Task
+from hekla.controllers.job.pods import group_name
+
+# What follows the Job when it changes; queue, labels and the rest are as they were at creation.
+_FOLLOWED = ("priorityClassName", "minMember", "minResources", "minTaskMember", "subGroupPolicy")
+
+
+def build_pod_group(job: Job, priorities: Mapping[str, int]) -> Obj:
+    """`priorities` are the values of the PriorityClasses by name."""
+    metadata: Obj = {
+        "name": group_name(job),
+        "namespace": job.key.namespace,
+        "ownerReferences": [owner_reference(job.obj, JOB)],
+    }
+    if labels_of(job.obj):
+        metadata["labels"] = dict(labels_of(job.obj))
+    if annotations_of(job.obj):
+        metadata["annotations"] = dict(annotations_of(job.obj))
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.kind,
+        "metadata": metadata,
+        "spec": _spec(job, priorities),
+    }
+
+
+def spec_patch(wanted: Obj, existing: Obj) -> Obj | None:
+    """A merge patch that brings the followed fields up to date; None when they are."""
+    old, new = existing.get("spec") or {}, wanted["spec"]
+    changed = {field: new.get(field) for field in _FOLLOWED if (old.get(field) or None) != (new.get(field) or None)}
+    for field in ("minResources", "minTaskMember"):
+        if field in changed and changed[field] is not None:
+            stale = {key: None for key in old.get(field) or {} if key not in changed[field]}
+            changed[field] = {**changed[field], **stale}
+    return {"spec": changed} if changed else None
+
+
+def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
+    """The quota usage of the `minAvailable` pods that would be started first."""
+    total: Amounts = {}
+    for task, count in _first_pods(job, priorities):
+        if count:
+            add(total, quota_usage((task.obj.get("template") or {}).get("spec") or {}), count)
+    return as_text(total)
+
+
+def _first_pods(job: Job, priorities: Mapping[str, int]) -> list[tuple[Task, int]]:
+    tasks = sorted(job.tasks, key=lambda task: -priorities.get(_priority_class(task), 0))
+    wanted = job.min_available
+    if wanted < sum(task.effective_min_available for task in tasks):
+        return _take(tasks, [task.replicas for task in tasks], wanted)
+    needed = _take(tasks, [task.effective_min_available for task in tasks], wanted)
+    left = wanted - sum(count for _, count in needed)
+    return needed + _take(tasks, [task.replicas - task.effective_min_available for task in tasks], left)
+
+
+def _take(tasks: list[Task], available: list[int], wanted: int) -> list[tuple[Task, int]]:
+    taken = []
+    for task, count in zip(tasks, available, strict=True):
+        taking = max(0, min(count, wanted))
+        wanted -= taking
+        taken.append((task, taking))
+    return taken
+
+
+def _priority_class(task: Task) -> str:
+    spec = (task.obj.get("template") or {}).get("spec") or {}
+    return str(spec.get("priorityClassName") or "")
+
+
+def _spec(job: Job, priorities: Mapping[str, int]) -> Obj:
+    given = job.obj["spec"]
+    spec: Obj = {
+        "minMember": job.min_available,
+        "minTaskMember": {task.name: _task_members(task) for task in job.tasks},
+        "queue": given.get("queue"),
+        "priorityClassName": given.get("priorityClassName"),
+        "minResources": min_resources(job, priorities),
+        "networkTopology": _topology(given.get("networkTopology")),
+        "subGroupPolicy": [_subgroup(task) for task in job.tasks if task.partition_size is not None],
+    }
+    return {key: value for key, value in spec.items() if value or key == "minMember"}
+
+
+def _task_members(task: Task) -> int:
+    if task.min_available is not None:
+        return task.min_available
+    return task.min_partitions * (task.partition_size or 0) or task.replicas
+
+
+def _topology(given: Obj | None) -> Obj | None:
+    if not given:
+        return None
+    topology = {"mode": given.get("mode")}
+    if given.get("highestTierAllowed") is not None:
+        topology["highestTierAllowed"] = given["highestTierAllowed"]
+    elif given.get("highestTierName"):
+        topology["highestTierName"] = given["highestTierName"]
+    return {key: value for key, value in topology.items() if value is not None}
+
+
+def _subgroup(task: Task) -> Obj:
+    subgroup: Obj = {
+        "name": task.name,
+        "subGroupSize": task.partition_size,
+        "minSubGroups": task.min_partitions,
+        "labelSelector": {"matchLabels": {TASK_SPEC: task.name}},
+        "matchLabelKeys": [PARTITION_ID],
+    }
+    topology = _topology((task.obj.get("partitionPolicy") or {}).get("networkTopology"))
+    if topology:
+        subgroup["networkTopology"] = topology
+    return subgroup
+
+
+def pending_message(job: Job, group: Obj) -> str | None:
+    """Why the gang waits, for an Event on the Job; None when its last word was that it is scheduled."""
+    conditions = [one for one in (group.get("status") or {}).get("conditions") or () if one.get("status") == "True"]
+    if not conditions:
+        return None
+    last = max(conditions, key=lambda one: str(one.get("lastTransitionTime") or ""))
+    if last.get("type") == PodGroupCondition.SCHEDULED:
+        return None
+    kind, message = str(last.get("type", "")).lower(), last.get("message", "")
+    return f"PodGroup {job.key.namespace}:{job.key.name} {kind}, reason: {message}"

@@ -1,0 +1,144 @@
+"""Every write about a Job: its status, its pods, its PodGroup. What was written is awaited before the next look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from hekla.api.batch import OUT_OF_SYNC
+from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
+from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_of
+from hekla.client.recorder import WARNING, Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.controllers.job.model import Job, Pod
+from hekla.controllers.job.status import differs, stamped
+from hekla.controllers.runner import Runner
+from hekla.controllers.sources import Sources
+from hekla.errors import AlreadyExists, ApiError, Conflict, Disconnected, HeklaError, NotFound
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_IN_FLIGHT = 32
+
+
+class PodsFailed(ApiError):
+    """Some pods could not be created or deleted; what could be done was done, the rest is tried again."""
+
+
+class JobWriter:
+    def __init__(self, client: Client, sources: Sources, runner: Runner, recorder: Recorder, clock: Clock) -> None:
+        self._client = client
+        self._sources = sources
+        self._runner = runner
+        self._recorder = recorder
+        self._clock = clock
+        self._in_flight = asyncio.Semaphore(_IN_FLIGHT)
+
+    async def status(self, job: Job, status: Obj, *, killed: bool = False) -> Obj:
+        """Write a status. Raises Conflict when the Job changed since it was read."""
+        # parity: converging stamps the time on any change, a kill only when the phase changes.
+        moved = not killed or status["state"]["phase"] != job.phase
+        full = stamped(job, status, self._clock.now(), moved=moved, killed=killed)
+        written = await self._client.update_status(JOB, {**job.obj, "status": full})
+        self._runner.wrote(job.key, self._sources.jobs, written)
+        return written
+
+    async def status_if_new(self, job: Job, status: Obj, *, killed: bool = False) -> None:
+        if differs(job, status):
+            await self.status(job, status, killed=killed)
+
+    async def job(self, job: Job, obj: Obj) -> None:
+        """Write the Job itself."""
+        self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, obj))
+
+    async def create_pods(self, job: Job, pods: Sequence[Obj]) -> tuple[list[Obj], list[str]]:
+        """The pods that are there now, and a line about each that could not be made."""
+        results = await self._each(pods, lambda pod: self._create_pod(job, pod))
+        created = [result for result in results if not isinstance(result, Exception)]
+        failed = [
+            f"failed to create pod {name_of(pod)}, err: {result}"
+            for pod, result in zip(pods, results, strict=True)
+            if isinstance(result, Exception)
+        ]
+        if failed:
+            self._recorder.event(job.obj, WARNING, "FailedCreate", f"Error creating pods: [{' '.join(failed)}]")
+        return created, failed
+
+    async def mark_pods(self, job: Job, pods: Iterable[Pod]) -> None:
+        """Note on pods that it is us who kill them: what happens to them from now on is no job event."""
+        results = await self._each([pod for pod in pods if not pod.marked], lambda pod: self._mark_pod(job, pod))
+        self._raise_if_failed(job, results)
+
+    async def delete_pods(self, job: Job, pods: Iterable[Pod]) -> None:
+        results = await self._each([pod for pod in pods if not pod.deleting], lambda pod: self._delete_pod(job, pod))
+        self._raise_if_failed(job, results)
+
+    async def delete_group(self, job: Job, group: Obj | None) -> None:
+        if group is None or is_deleting(group):
+            return
+        try:
+            await self._client.delete(POD_GROUP, name_of(group), namespace_of(group), uid=uid_of(group))
+        except (NotFound, Conflict):
+            return
+        self._runner.deleted(job.key, self._sources.groups, group)
+
+    async def put_group(self, job: Job, wanted: Obj, group: Obj | None, patch: Obj | None) -> None:
+        """Create the PodGroup, or patch the one that is there."""
+        try:
+            if group is None:
+                written = await self._client.create(POD_GROUP, wanted)
+            elif patch is not None:
+                written = await self._client.patch(POD_GROUP, name_of(group), patch, job.key.namespace)
+            else:
+                return
+        except ApiError as error:
+            self._recorder.event(job.obj, WARNING, "PodGroupError", f"Failed to create PodGroup, err: {error}")
+            raise
+        self._runner.wrote(job.key, self._sources.groups, written)
+
+    async def _create_pod(self, job: Job, pod: Obj) -> Obj:
+        try:
+            created = await self._client.create(POD, pod)
+        except AlreadyExists:
+            created = await self._client.get(POD, name_of(pod), namespace_of(pod))
+            if not is_owned_by(created, job.obj):
+                raise
+        self._runner.wrote(job.key, self._sources.pods, created)
+        return created
+
+    async def _mark_pod(self, job: Job, pod: Pod) -> None:
+        patch = {"metadata": {"uid": pod.uid, "annotations": {OUT_OF_SYNC: "true"}}}
+        try:
+            marked = await self._client.patch(POD, pod.name, patch, job.key.namespace)
+        except (NotFound, Conflict):
+            return
+        self._runner.wrote(job.key, self._sources.pods, marked)
+
+    async def _delete_pod(self, job: Job, pod: Pod) -> None:
+        try:
+            await self._client.delete(POD, pod.name, job.key.namespace, uid=pod.uid)
+        except (NotFound, Conflict):
+            return
+        self._runner.deleted(job.key, self._sources.pods, pod.obj)
+
+    def _raise_if_failed(self, job: Job, results: Sequence[Exception | None]) -> None:
+        errors = [str(result) for result in results if isinstance(result, Exception)]
+        if errors:
+            self._recorder.event(job.obj, WARNING, "FailedDelete", f"Error deleting pods: {errors}")
+            raise PodsFailed(f"failed to kill {len(errors)} pods of {len(results)}: {errors[0]}")
+
+    async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R | Exception]:
+        """Work on all items, a bounded number at a time; an error of one does not stop the others."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._one(item, work)) for item in items]
+        return [task.result() for task in tasks]
+
+    async def _one(self, item: T, work: Callable[[T], Awaitable[R]]) -> R | Exception:
+        async with self._in_flight:
+            try:
+                return await work(item)
+            except (ApiError, Disconnected, HeklaError) as error:
+                return error

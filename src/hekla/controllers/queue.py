@@ -1,0 +1,159 @@
+"""Queues: whether they take jobs, and that the two everything rests on exist.
+
+`decide_state` is the table of states; closing and opening pass down the tree of queues by annotation, so that each
+queue is reconciled on its own.
+"""
+
+from __future__ import annotations
+
+from hekla.api.batch import JobAction
+from hekla.api.kinds import COMMAND, QUEUE, Obj
+from hekla.api.meta import Key, annotations_of, key_of, name_of, namespace_of, uid_of
+from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
+from hekla.client.informer import Update
+from hekla.client.recorder import NORMAL, WARNING, Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.controllers.runner import Runner
+from hekla.controllers.sources import QUEUE_INDEX, TARGET, Sources
+from hekla.errors import AlreadyExists, Conflict, NotFound
+
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+_DEFAULTS: dict[str, Obj] = {
+    ROOT_QUEUE: {"reclaimable": False, "weight": 1},
+    DEFAULT_QUEUE: {"reclaimable": True, "weight": 1},
+}
+_SHUT = (QueueState.CLOSED, QueueState.CLOSING)
+
+
+def decide_state(state: str, action: str, groups: int) -> str:
+    """The state after `action` for a queue with `groups` PodGroups, finished ones included."""
+    if action == JobAction.OPEN_QUEUE:
+        return QueueState.OPEN
+    shut = QueueState.CLOSING if groups else QueueState.CLOSED
+    if action == JobAction.CLOSE_QUEUE:
+        return QueueState.CLOSED if state == QueueState.CLOSED else shut
+    if state == QueueState.CLOSING:
+        return shut
+    return state or QueueState.OPEN
+
+
+class QueueController:
+    def __init__(self, client: Client, sources: Sources, *, clock: Clock, recorder: Recorder) -> None:
+        self._client = client
+        self._queues = sources.queues
+        self._groups = sources.groups
+        self._commands = sources.commands
+        self._recorder = recorder
+        self.runner = Runner("queue", self.reconcile, clock=clock)
+        sources.queues.subscribe(self._queue_changed)
+        sources.groups.subscribe(self._group_changed)
+        sources.commands.subscribe(self._command_changed)
+
+    def start(self) -> None:
+        """See to `root` and `default`, even if nobody has made them yet. Called when the informers have synced."""
+        for name in _DEFAULTS:
+            self.runner.enqueue(Key("", name))
+
+    async def reconcile(self, key: Key) -> float | None:
+        queue = self._queues.get(key.name)
+        if queue is None:
+            await self._create_default(key)
+            return None
+        if key.name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
+            await self._patch(key, queue, {"spec": {"parent": ROOT_QUEUE}})
+            return None
+        command = self._next_command(queue)
+        action = str(command.get("action")) if command else self._inherited_action(queue)
+        if await self._carry_out(key, queue, action) and command:
+            await self._finish(key, command)
+        return None
+
+    async def _create_default(self, key: Key) -> None:
+        if key.name not in _DEFAULTS:
+            return
+        queue = {
+            "apiVersion": QUEUE.api_version,
+            "kind": QUEUE.kind,
+            "metadata": {"name": key.name},
+            "spec": _DEFAULTS[key.name],
+        }
+        try:
+            self.runner.wrote(key, self._queues, await self._client.create(QUEUE, queue))
+        except AlreadyExists:
+            return
+
+    async def _carry_out(self, key: Key, queue: Obj, action: str) -> bool:
+        """Write the state `action` leads to. False when it has to wait for the parent."""
+        state = str((queue.get("status") or {}).get("state") or "")
+        if action == JobAction.OPEN_QUEUE and self._parent_state(queue) in _SHUT:
+            parent = queue["spec"]["parent"]
+            text = (
+                f"Failed to open queue {key.name} because its parent queue {parent} is closing or closed. "
+                "Open the parent queue first."
+            )
+            self._recorder.event(queue, WARNING, JobAction.OPEN_QUEUE, text)
+            return True
+        if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
+            return True
+        after = decide_state(state, action, len(self._groups.by_index(QUEUE_INDEX, key.name)))
+        if after != state:
+            await self._write_state(key, after)
+        if action == JobAction.CLOSE_QUEUE and after != state:
+            self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
+        if action == JobAction.OPEN_QUEUE and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
+            await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: "false"}}})
+        if action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT and state not in _SHUT:
+            await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}})
+        return True
+
+    def _inherited_action(self, queue: Obj) -> str:
+        """What the parent's state asks of a queue: shut with it, and open again with it if it was shut by it."""
+        state = str((queue.get("status") or {}).get("state") or "")
+        parent = self._parent_state(queue)
+        if parent in _SHUT and state and state not in _SHUT:
+            return JobAction.CLOSE_QUEUE
+        if parent == QueueState.OPEN and state in _SHUT and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
+            return JobAction.OPEN_QUEUE
+        return JobAction.SYNC_QUEUE
+
+    def _parent_state(self, queue: Obj) -> str:
+        parent = self._queues.get(str((queue.get("spec") or {}).get("parent") or ""))
+        return str(((parent or {}).get("status") or {}).get("state") or "")
+
+    def _next_command(self, queue: Obj) -> Obj | None:
+        commands = self._commands.by_index(TARGET, uid_of(queue))
+        return min(commands, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one)), default=None)
+
+    async def _finish(self, key: Key, command: Obj) -> None:
+        try:
+            await self._client.delete(COMMAND, name_of(command), namespace_of(command), uid=uid_of(command))
+        except (NotFound, Conflict):
+            return
+        self.runner.deleted(key, self._commands, command)
+
+    async def _write_state(self, key: Key, state: str) -> None:
+        # The scheduler writes `allocated` beside it: only our own field is sent.
+        written = await self._client.patch(QUEUE, key.name, {"status": {"state": str(state)}}, subresource="status")
+        self.runner.wrote(key, self._queues, written)
+
+    async def _patch(self, key: Key, queue: Obj, patch: Obj) -> None:
+        metadata = {"uid": uid_of(queue), **patch.get("metadata", {})}
+        self.runner.wrote(key, self._queues, await self._client.patch(QUEUE, key.name, {**patch, "metadata": metadata}))
+
+    def _queue_changed(self, update: Update) -> None:
+        self.runner.enqueue(key_of(update.obj))
+        name = name_of(update.obj)
+        for child in self._queues.all():
+            if (child.get("spec") or {}).get("parent") == name:
+                self.runner.enqueue(key_of(child))
+
+    def _group_changed(self, update: Update) -> None:
+        for group in (update.old, update.new):
+            if group is not None:
+                self.runner.enqueue(Key("", str((group.get("spec") or {}).get("queue") or "")))
+
+    def _command_changed(self, update: Update) -> None:
+        target = update.obj.get("target") or {}
+        if QUEUE.owns_reference(target):
+            self.runner.enqueue(Key("", str(target.get("name"))))

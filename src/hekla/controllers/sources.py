@@ -1,0 +1,48 @@
+"""The local copies the controllers work from, one informer a kind, shared by all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.api.meta import controller_of
+from hekla.client.informer import Informer
+from hekla.client.rest import Client
+
+OWNER = "owner"
+TARGET = "target"
+QUEUE_INDEX = "queue"
+
+
+class Sources:
+    def __init__(self, client: Client, rng: random.Random) -> None:
+        self.jobs = Informer(client, JOB, rng=rng)
+        self.pods = Informer(client, POD, indexers={OWNER: _job_owner}, rng=rng)
+        self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, rng=rng)
+        self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
+        self.queues = Informer(client, QUEUE, rng=rng)
+        self.priorities = Informer(client, PRIORITY_CLASS, rng=rng)
+
+    def __iter__(self) -> Iterator[Informer]:
+        return iter((self.jobs, self.pods, self.groups, self.commands, self.queues, self.priorities))
+
+    async def synced(self) -> None:
+        await asyncio.gather(*(informer.synced() for informer in self))
+
+
+def _job_owner(obj: Obj) -> Iterator[str]:
+    owner = controller_of(obj)
+    if owner is not None and JOB.owns_reference(owner):
+        yield owner["uid"]
+
+
+def _target(command: Obj) -> Iterator[str]:
+    uid = (command.get("target") or {}).get("uid")
+    if uid:
+        yield uid
+
+
+def _queue(group: Obj) -> Iterator[str]:
+    yield str((group.get("spec") or {}).get("queue") or "")
