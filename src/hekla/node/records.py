@@ -1,4 +1,4 @@
-"""What the node must still know after a kill -9: small JSON files, replaced whole, on disk before anything relies on them.
+"""What the node must still know after a kill -9: small JSON files, replaced whole, on disk before they are relied on.
 
     pods/<uid>/pod.json                          whose it is
     pods/<uid>/sandbox.json                      the process that holds the pod's namespaces, and its address
@@ -9,8 +9,6 @@
 A process is named by pid, start time and boot, so a recycled pid is never mistaken for it. The shim uses this module
 between fork and exec: standard library only.
 """
-
-# ruff: noqa: PTH
 
 from __future__ import annotations
 

@@ -9,8 +9,6 @@ namespace.
 Runs in the shim, between fork and exec: os and `syscalls` only, which is why paths are plain strings.
 """
 
-# ruff: noqa: PTH
-
 from __future__ import annotations
 
 import errno
@@ -24,6 +22,11 @@ _OWN = frozenset({"proc", "sys", "dev", "run", "tmp", "lost+found"})
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
                  "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"}  # fmt: skip
+_DEVICE_FILE_SYSTEMS = (
+    ("pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"),
+    ("shm", "tmpfs", "mode=1777"),
+    ("mqueue", "mqueue", ""),
+)
 # The parts of /proc a process with uid 0 could use against the host even without capabilities.
 _PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound")
 _PROC_MASKED = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "scsi", "acpi", "latency_stats")
@@ -147,8 +150,7 @@ def _own_devices(dev: str) -> None:
         sys_.mount(f"/dev/{name}", f"{dev}/{name}", None, sys_.MS_BIND)
     for name, where in _DEVICE_LINKS.items():
         os.symlink(where, f"{dev}/{name}")
-    for name, fstype, options in (("pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"), ("shm", "tmpfs", "mode=1777"),
-                                  ("mqueue", "mqueue", "")):  # fmt: skip
+    for name, fstype, options in _DEVICE_FILE_SYSTEMS:
         os.mkdir(f"{dev}/{name}")
         sys_.mount(fstype, f"{dev}/{name}", fstype, sys_.MS_NOSUID | sys_.MS_NOEXEC, options)
 

@@ -12,8 +12,6 @@ specification comes through standard input, so that secrets in the environment n
 carries one line back: `started`, or what went wrong.
 """
 
-# ruff: noqa: PTH
-
 from __future__ import annotations
 
 import ctypes  # noqa: F401  (loaded before the root changes)

@@ -215,9 +215,7 @@ class Switch:
         return found
 
 
-def choose_network(
-    routes: list[ipaddress.IPv4Network], recorded: str | None = None
-) -> ipaddress.IPv4Network:
+def choose_network(routes: list[ipaddress.IPv4Network], recorded: str | None = None) -> ipaddress.IPv4Network:
     """A private range that no route of the host leads to; the one used before where it still is free."""
     candidates = [ipaddress.IPv4Network((10 << 24 | second << 16, _PREFIX)) for second in [*range(77, 255), *range(77)]]
     if recorded:

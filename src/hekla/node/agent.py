@@ -1,0 +1,144 @@
+"""The agent: one worker for every pod bound to this node, found by uid.
+
+    async with a client:  await run(client, NodeSettings("node-1", data_dir), clock=..., rng=...)
+
+Cancelling it stops the agent and nothing else: pods run on, and the next agent takes them back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from hekla.api.kinds import POD, SERVICE
+from hekla.api.meta import uid_of
+from hekla.client.informer import Informer, Update
+from hekla.client.recorder import Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.log import get_logger
+from hekla.node.cleanup import SweepReport, end_pod, sweep
+from hekla.node.context import NodeContext
+from hekla.node.directory import all_pods
+from hekla.node.dns import DnsServer
+from hekla.node.exec import ProcessLauncher
+from hekla.node.hooks.mounts import hidden_paths
+from hekla.node.kubelet_server import KubeletServer
+from hekla.node.registration import Registration, capacity
+from hekla.node.sandbox import use_namespaces
+from hekla.node.settings import NodeSettings
+from hekla.node.switch_client import SwitchClient
+from hekla.node.worker import Worker
+
+log = get_logger("node")
+
+
+async def run(
+    client: Client,
+    settings: NodeSettings,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Be a node until cancelled. `ready` is called once the Node object is Ready and pods are being watched."""
+    # 1. Find out what the machine allows, and have the network there.
+    context = await _prepare(client, settings, clock, rng)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(context.recorder.run())
+        # 2. Logs can be asked for before anybody is told where.
+        server = KubeletServer(settings, clock=clock)
+        port = await server.start(tasks)
+        # 3. Watch the pods of this node; everything that was here before is taken back or cleared away.
+        agent = Agent(context, tasks)
+        await agent.start()
+        # 4. Names for pods, answered at the bridge.
+        if context.switch is not None:
+            await _start_dns(client, context.switch, rng, tasks)
+        # 5. Join the cluster and stay in it.
+        registration = Registration(client, settings, clock=clock, port=port)
+        await registration.register()
+        tasks.create_task(registration.run())
+        log.info("node ready", node=settings.name, isolated=context.namespaces)
+        if ready is not None:
+            ready()
+
+
+class Agent:
+    def __init__(self, context: NodeContext, tasks: asyncio.TaskGroup) -> None:
+        self._context = context
+        self._tasks = tasks
+        self._workers: dict[str, Worker] = {}
+        self._pods = Informer(
+            context.client, POD, field_selector=f"spec.nodeName={context.settings.name}", rng=context.rng
+        )
+
+    async def start(self) -> None:
+        """Return when every pod bound to this node has a worker and nothing else of ours is left."""
+        self._tasks.create_task(self._pods.run())
+        await self._pods.synced()
+        wanted = {uid_of(pod) for pod in self._pods.all()}
+        await asyncio.to_thread(self._clear_orphans, wanted)
+        self._pods.subscribe(self._hear)
+
+    def _hear(self, update: Update) -> None:
+        uid = uid_of(update.obj)
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.update(update.new)
+        elif update.new is not None:
+            self._workers[uid] = Worker(update.new, self._context)
+            self._tasks.create_task(self._drive(self._workers[uid]))
+
+    async def _drive(self, worker: Worker) -> None:
+        try:
+            await worker.run()
+        except* Exception:
+            # One pod's trouble is not the others'. Its processes run on; the next agent takes them back.
+            log.exception("worker failed", uid=worker.uid)
+        finally:
+            self._workers.pop(worker.uid, None)
+
+    def _clear_orphans(self, wanted: set[str]) -> None:
+        for directory in all_pods(self._context.settings.data_dir):
+            owner = directory.owner().get("node", self._context.settings.name)
+            if owner == self._context.settings.name and directory.uid not in wanted:
+                log.info("clearing away a pod that is gone", uid=directory.uid)
+                if self._context.switch is not None and directory.sandbox():
+                    self._context.switch.remove(directory.uid)
+                end_pod(directory)
+
+
+async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: random.Random) -> NodeContext:
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (settings.data_dir / "pods").mkdir(exist_ok=True, mode=0o700)
+    switch: SwitchClient | None = None
+    facts: dict[str, object] = {}
+    if use_namespaces(settings.isolation):
+        switch = SwitchClient(settings.data_dir)
+        facts = await asyncio.to_thread(switch.describe)
+    return NodeContext(
+        client=client,
+        recorder=Recorder(client, "kubelet", clock=clock, rng=rng, host=settings.name),
+        settings=settings,
+        clock=clock,
+        rng=rng,
+        launcher=ProcessLauncher(),
+        switch=switch,
+        user_namespace=bool(facts.get("user_namespace")),
+        nameserver=str(facts.get("gateway", "")),
+        hidden=tuple(hidden_paths(settings.data_dir, settings.hidden_paths)),
+        allocatable=capacity(settings),
+    )
+
+
+async def _start_dns(client: Client, switch: SwitchClient, rng: random.Random, tasks: asyncio.TaskGroup) -> None:
+    pods, services = Informer(client, POD, rng=rng), Informer(client, SERVICE, rng=rng)
+    for informer in (pods, services):
+        tasks.create_task(informer.run())
+    server = DnsServer(pods, services, switch)
+    tasks.create_task(server.run())
+
+
+__all__ = ["NodeSettings", "SweepReport", "run", "sweep"]

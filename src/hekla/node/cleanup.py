@@ -1,0 +1,111 @@
+"""Ending pods without an agent: for pods nobody wants any more, and for the end of a whole local cluster.
+
+Synchronous on purpose: it runs where there is no event loop left, and it must finish.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from hekla.node import records
+from hekla.node.directory import PodDirectory, all_pods, remove_tree
+from hekla.node.hooks.volumes import secret_root
+from hekla.node.runtime import Reason
+from hekla.node.switch import LOCK, RECORD, SOCKET
+
+_KILL_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """What a sweep found and ended. `left` names what would not go."""
+
+    pods: int = 0
+    containers: int = 0
+    left: tuple[str, ...] = ()
+
+
+def sweep(data_dir: Path) -> SweepReport:
+    """End every pod of the data directory, and its network; remove everything but records and logs.
+
+    Those stay so that the next node can say what became of the pods, and never runs again what must run once.
+    No agent may be running.
+    """
+    pods = all_pods(data_dir)
+    containers, left = 0, []
+    for directory in pods:
+        ended, survivors = kill_containers(directory, Reason.SHUTDOWN, "the node was stopped while the container ran")
+        containers += ended
+        left += survivors
+        kill_sandbox(directory)
+        directory.remove_scratch()
+    switch = records.read(str(data_dir / RECORD))
+    if switch:
+        _kill(switch["process"])
+    for name in (SOCKET, LOCK):
+        (data_dir / name).unlink(missing_ok=True)
+    if data_dir.is_dir():
+        remove_tree(secret_root(data_dir))
+    return SweepReport(len(pods), containers, tuple(left))
+
+
+def end_pod(directory: PodDirectory) -> None:
+    """Remove every trace of a pod whose object is gone."""
+    kill_containers(directory, Reason.STATUS_UNKNOWN, "")
+    kill_sandbox(directory)
+    directory.remove()
+
+
+def kill_containers(directory: PodDirectory, reason: str, message: str) -> tuple[int, list[str]]:
+    """Kill what runs; what was killed gets `reason` on record. Gives the number ended and the names of survivors."""
+    running = [
+        (name, attempt)
+        for name in directory.container_names()
+        for attempt in directory.attempts(name)
+        if attempt.started is not None and attempt.exit is None
+    ]
+    survivors = []
+    for name, attempt in running:
+        assert attempt.started is not None
+        _kill(attempt.started["container"])
+        # The shim writes how the container ended and then goes by itself.
+        if not _wait(attempt.started["shim"]) and not _kill(attempt.started["shim"]):
+            survivors.append(f"{directory.uid}/{name}")
+        record = directory.exit_record(name, attempt.number) or {"code": 137, "startedAt": attempt.started_at}
+        record["reason"], record["message"] = reason, message
+        directory.write_exit(name, attempt.number, record)
+    return len(running), survivors
+
+
+def kill_sandbox(directory: PodDirectory) -> None:
+    sandbox = directory.sandbox()
+    if sandbox:
+        _kill(sandbox["process"])
+
+
+def _kill(process: records.ProcessId) -> bool:
+    """Kill and wait for the end; True when it is gone."""
+    descriptor = records.open_process(process)
+    if descriptor is None:
+        return True
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(descriptor)
+    return _wait(process)
+
+
+def _wait(process: records.ProcessId) -> bool:
+    descriptor = records.open_process(process)
+    if descriptor is None:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], _KILL_SECONDS)[0])
+    finally:
+        os.close(descriptor)

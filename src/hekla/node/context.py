@@ -1,0 +1,32 @@
+"""What all workers of a node share: settings, seams and facts found out at the start."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from hekla.client.recorder import Recorder
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.node.exec import Launcher
+from hekla.node.settings import NodeSettings
+from hekla.node.switch_client import SwitchClient
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    client: Client
+    recorder: Recorder
+    settings: NodeSettings
+    clock: Clock
+    rng: random.Random
+    launcher: Launcher
+    switch: SwitchClient | None  # None: plain processes, no isolation
+    user_namespace: bool = False
+    nameserver: str = ""
+    hidden: tuple[str, ...] = ()
+    allocatable: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def namespaces(self) -> bool:
+        return self.switch is not None

@@ -1,0 +1,152 @@
+"""A pod's place on disk: where its records, files and scratch space are, and reading back what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.node import records
+from hekla.node.hooks.volumes import is_in_memory, secret_root
+from hekla.node.runtime import Attempt
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class PodDirectory:
+    """`pods/<uid>` below a data directory."""
+
+    data_dir: Path
+    uid: str
+
+    def __post_init__(self) -> None:
+        if not _SAFE_NAME.fullmatch(self.uid):
+            raise ValueError(f"not a uid: {self.uid!r}")
+
+    @property
+    def path(self) -> Path:
+        return self.data_dir / "pods" / self.uid
+
+    @property
+    def etc(self) -> Path:
+        return self.path / "etc"
+
+    @property
+    def memory(self) -> Path:
+        return secret_root(self.data_dir) / self.uid
+
+    def claim(self, pod: Obj, node: str) -> None:
+        """Make the place, saying whose it is. Nothing of a pod exists on the machine before this."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (self.path / "pod.json").exists():
+            record = {"uid": uid_of(pod), "namespace": namespace_of(pod), "name": name_of(pod), "node": node}
+            records.write(str(self.path / "pod.json"), record)
+
+    def owner(self) -> dict[str, Any]:
+        found: dict[str, Any] = records.read(str(self.path / "pod.json")) or {}
+        return found
+
+    def sandbox(self) -> dict[str, Any]:
+        found: dict[str, Any] = records.read(str(self.path / "sandbox.json")) or {}
+        return found
+
+    def volume(self, volume: Obj) -> Path:
+        name = _checked(volume["name"])
+        return self.memory / name if is_in_memory(volume) else self.path / "volumes" / name
+
+    def attempt(self, container: str, number: int) -> Path:
+        return self.path / "containers" / _checked(container) / str(number)
+
+    def log(self, container: str, number: int) -> Path:
+        return self.attempt(container, number) / "log"
+
+    def container_names(self) -> list[str]:
+        folder = self.path / "containers"
+        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+
+    def attempts(self, container: str) -> tuple[Attempt, ...]:
+        """Every attempt that has a record, oldest first."""
+        found = []
+        for number in self.attempt_numbers(container):
+            started, exit_ = self.start_record(container, number), self.exit_record(container, number)
+            if started or exit_:
+                moment = (started or exit_ or {}).get("startedAt", "")
+                found.append(Attempt(number, str(moment), started, exit_))
+        return tuple(found)
+
+    def attempt_numbers(self, container: str) -> list[int]:
+        folder = self.path / "containers" / _checked(container)
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else []
+
+    def start_record(self, container: str, number: int) -> records.StartRecord | None:
+        found: records.StartRecord | None = records.read(str(self.attempt(container, number) / "started.json"))
+        return found
+
+    def exit_record(self, container: str, number: int) -> records.ExitRecord | None:
+        found: records.ExitRecord | None = records.read(str(self.attempt(container, number) / "exit.json"))
+        return found
+
+    def write_exit(self, container: str, number: int, record: records.ExitRecord) -> None:
+        folder = self.attempt(container, number)
+        folder.mkdir(parents=True, exist_ok=True)
+        records.write(str(folder / "exit.json"), record)
+
+    def remove_scratch(self) -> None:
+        """Everything but records and logs: what containers wrote, volumes, secrets, the sandbox's record."""
+        for name in self.container_names():
+            for number in self.attempt_numbers(name):
+                remove_tree(self.attempt(name, number) / "scratch")
+        remove_tree(self.path / "volumes")
+        remove_tree(self.memory)
+        remove_tree(self.etc)
+        (self.path / "sandbox.json").unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        remove_tree(self.memory)
+        remove_tree(self.path)
+
+
+def all_pods(data_dir: Path) -> list[PodDirectory]:
+    folder = data_dir / "pods"
+    if not folder.is_dir():
+        return []
+    return [PodDirectory(data_dir, entry.name) for entry in sorted(folder.iterdir()) if entry.is_dir()]
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a tree whose folders may be closed to us (an overlay's working folder has no permissions at all)."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    elif path.exists():
+        shutil.rmtree(path, onerror=_open_and_retry)
+
+
+def _open_and_retry(function: Callable[..., Any], path: str, _: Any) -> None:
+    # Never through a link: only the folder itself and the one it is in are opened up.
+    for folder in (Path(path).parent, Path(path)):
+        try:
+            if stat.S_ISDIR(folder.lstat().st_mode):
+                os.chmod(folder, 0o700, follow_symlinks=True)  # noqa: PTH101
+        except OSError:
+            pass
+    try:
+        if function in (os.rmdir, os.unlink):
+            function(path)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+    except FileNotFoundError:
+        pass
+
+
+def _checked(name: str) -> str:
+    if not _SAFE_NAME.fullmatch(name):
+        raise ValueError(f"not a name: {name!r}")
+    return name

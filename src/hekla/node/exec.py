@@ -1,0 +1,119 @@
+"""Launching processes: the seam between the node's decisions and the machine.
+
+`start_container` returns when the container's command runs, or with the reason why it does not. The shim it
+starts is nobody's child afterwards (`shim.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+import hekla
+from hekla.errors import HeklaError
+from hekla.node import records
+from hekla.node.shim import ContainerSpec
+
+_START_SECONDS = 60.0
+_SHIM = "import sys; sys.path.insert(0, sys.argv[1]); from hekla.node.shim import main; main()"
+_PACKAGE_ROOT = str(Path(hekla.__file__).resolve().parent.parent)
+
+
+class LaunchError(HeklaError):
+    """The container could not be set up; nothing of it ran."""
+
+
+class Launcher(Protocol):
+    async def start_container(self, spec: ContainerSpec) -> None:
+        """Start an attempt. Returns once its command has taken over; raises LaunchError if nothing ran."""
+
+    async def wait_for_end(self, process: records.ProcessId) -> None:
+        """Return when exactly this process is gone."""
+
+    def signal(self, process: records.ProcessId, number: int, *, group: bool = False) -> None:
+        """Send a signal, if the process is still there; `group` to everything in its process group."""
+
+
+class ProcessLauncher:
+    async def start_container(self, spec: ContainerSpec) -> None:
+        descriptor = os.memfd_create("hekla-spec")
+        try:
+            os.write(descriptor, json.dumps(spec).encode())
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            process = subprocess.Popen(  # noqa: ASYNC220  (returns after exec; nothing is waited for here)
+                [sys.executable, "-I", "-S", "-c", _SHIM, _PACKAGE_ROOT],
+                stdin=descriptor,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                cwd="/",
+                start_new_session=True,
+            )
+        finally:
+            os.close(descriptor)
+        assert process.stdout is not None
+        with process.stdout:
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    answer = await _read_line(process.stdout.fileno())
+            except TimeoutError:
+                answer = "error setting the container up took too long"
+        # The launcher ends as soon as it has forked the shim: long before the answer.
+        process.wait()
+        if answer != "started":
+            raise LaunchError(answer.removeprefix("error ") or "the container's shim ended without a word")
+
+    async def wait_for_end(self, process: records.ProcessId) -> None:
+        descriptor = records.open_process(process)
+        if descriptor is None:
+            return
+        try:
+            await _readable(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def signal(self, process: records.ProcessId, number: int, *, group: bool = False) -> None:
+        descriptor = records.open_process(process)
+        if descriptor is None:
+            return
+        try:
+            if group:
+                os.killpg(process["pid"], number)
+            else:
+                signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(descriptor)
+
+
+async def _read_line(descriptor: int) -> str:
+    data = b""
+    while not data.endswith(b"\n"):
+        await _readable(descriptor)
+        chunk = os.read(descriptor, 4096)
+        if not chunk:
+            break
+        data += chunk
+    return data.decode(errors="replace").strip()
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,75 @@
+"""What a container sees where: the plan that `rootfs` carries out inside the container's mount namespace."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from hekla.api.kinds import Obj
+from hekla.node.rootfs import Bind
+
+# Where people keep what would let a pod act as them elsewhere.
+_CREDENTIALS = (".ssh", ".kube", ".aws", ".azure", ".config/gcloud", ".docker", ".gnupg", ".netrc", ".git-credentials",
+                ".pypirc", ".npmrc", ".password-store")  # fmt: skip
+
+
+class MountError(Exception):
+    """A volumeMount that cannot be carried out; the text says which and why."""
+
+
+def hidden_paths(data_dir: Path, extra: Iterable[Path]) -> list[str]:
+    """What must look empty in every pod: our own state, people's credentials, and what the settings add."""
+    homes = [Path.home()] if os.getuid() else [Path(entry.pw_dir) for entry in pwd.getpwall() if entry.pw_dir != "/"]
+    candidates = [data_dir, *extra, *(home / name for home in homes for name in _CREDENTIALS)]
+    found = dict.fromkeys(os.path.realpath(path) for path in candidates if path.exists())
+    return sorted(found)
+
+
+def volume_binds(container: Obj, volumes: Mapping[str, Path], read_only: frozenset[str]) -> list[Bind]:
+    """One bind per volumeMount, outer ones first. `read_only` names volumes nobody may write to."""
+    binds = []
+    for mount in container.get("volumeMounts") or ():
+        name = mount["name"]
+        if name not in volumes:
+            raise MountError(f'volumeMount "{name}" names no volume of the pod')
+        source = _within(volumes[name], str(mount.get("subPath") or ""), create=name not in read_only)
+        forbidden = bool(mount.get("readOnly")) or name in read_only
+        binds.append(Bind(source=source, target=_target(mount["mountPath"]), read_only=forbidden))
+    return sorted(binds, key=lambda bind: len(PurePosixPath(bind["target"]).parts))
+
+
+def file_binds(directory: Path, container: Obj) -> list[Bind]:
+    """The pod's own /etc files, unless the container mounts something there itself."""
+    taken = {_target(mount["mountPath"]) for mount in container.get("volumeMounts") or ()}
+    names = ("hosts", "hostname", "resolv.conf")
+    return [
+        Bind(source=os.path.realpath(directory / name), target=f"/etc/{name}", read_only=False)
+        for name in names
+        if f"/etc/{name}" not in taken
+    ]
+
+
+def _target(path: str) -> str:
+    parts = PurePosixPath("/", path).parts
+    if ".." in parts or len(parts) < 2:
+        raise MountError(f"mountPath {path!r} is not allowed")
+    return "/" + "/".join(parts[1:])
+
+
+def _within(volume: Path, subpath: str, *, create: bool) -> str:
+    """The volume or a place in it. Resolved, and refused if a link leads outside."""
+    root = os.path.realpath(volume)
+    if not subpath:
+        return root
+    if subpath.startswith("/") or ".." in PurePosixPath(subpath).parts:
+        raise MountError(f"subPath {subpath!r} must be relative and must not contain '..'")
+    if create:
+        Path(root, subpath).mkdir(parents=True, exist_ok=True)
+    found = os.path.realpath(Path(root, subpath))
+    if found != root and not found.startswith(root + os.sep):
+        raise MountError(f"subPath {subpath!r} leads outside the volume")
+    if not Path(found).exists():
+        raise MountError(f"subPath {subpath!r} does not exist in the volume")
+    return found

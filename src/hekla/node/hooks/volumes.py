@@ -1,0 +1,172 @@
+"""Volumes: which files they hold (decided here, from what was fetched) and putting those on disk.
+
+Every volume is a directory of the node, bound into containers at its real path. ConfigMaps and the like are swapped
+whole through a `..data` link, so a reader sees the old files or the new ones, never a mixture. What may be secret is
+kept in memory (`secret_root`), not on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from hekla.api.kinds import Obj
+from hekla.node.hooks.fields import field_value, resource_value
+from hekla.node.hooks.sources import MissingSource, SourceKind, Sources
+
+_DEFAULT_MODE = 0o644
+_FILES = ("configMap", "secret", "downwardAPI", "projected")
+_SUPPORTED = (*_FILES, "emptyDir")
+
+
+@dataclass(frozen=True)
+class File:
+    data: bytes
+    mode: int
+
+
+Files = dict[str, File]
+
+
+def unsupported_volumes(pod: Obj) -> list[str]:
+    """What this node cannot give, as `name (kind)`; an empty list is good news."""
+    found = []
+    for volume in pod["spec"].get("volumes") or ():
+        kinds = [key for key in volume if key != "name"]
+        if kinds and kinds[0] not in _SUPPORTED:
+            found.append(f"{volume['name']} ({kinds[0]})")
+    return found
+
+
+def holds_files(volume: Obj) -> bool:
+    return any(key in volume for key in _FILES)
+
+
+def is_in_memory(volume: Obj) -> bool:
+    """Secrets, anything that may carry one, and emptyDirs that ask for it."""
+    if (volume.get("emptyDir") or {}).get("medium") == "Memory":
+        return True
+    return "secret" in volume or "projected" in volume
+
+
+def volume_files(
+    volume: Obj, pod: Obj, sources: Sources, *, node: str, address: str, allocatable: dict[str, str]
+) -> Files:
+    """The files of a configMap, secret, downwardAPI or projected volume. Raises MissingSource."""
+    if "configMap" in volume:
+        return _keyed("configmap", volume["configMap"], volume["configMap"]["name"], sources)
+    if "secret" in volume:
+        return _keyed("secret", volume["secret"], volume["secret"]["secretName"], sources)
+    if "downwardAPI" in volume:
+        return _downward(volume["downwardAPI"], pod, node, address, allocatable, _mode(volume["downwardAPI"]))
+    files: Files = {}
+    projected = volume.get("projected") or {}
+    default = _mode(projected)
+    for source in projected.get("sources") or ():
+        if "configMap" in source:
+            files.update(_keyed("configmap", source["configMap"], source["configMap"]["name"], sources, default))
+        elif "secret" in source:
+            files.update(_keyed("secret", source["secret"], source["secret"]["name"], sources, default))
+        elif "downwardAPI" in source:
+            files.update(_downward(source["downwardAPI"], pod, node, address, allocatable, default))
+        elif "serviceAccountToken" in source:
+            files.update(_token(source["serviceAccountToken"], sources, default))
+        else:
+            raise MissingSource(f"projected source {', '.join(source)} is not supported yet")
+    return files
+
+
+def write_files(directory: Path, files: Files) -> None:
+    """Make `directory` hold exactly `files`, at once for every reader."""
+    directory.mkdir(parents=True, exist_ok=True)
+    current = (directory / "..data").readlink().name if (directory / "..data").is_symlink() else ""
+    version = f"..{int(current[2:] or 0) + 1}" if current else "..1"
+    shutil.rmtree(directory / version, ignore_errors=True)
+    for name, file in files.items():
+        path = directory / version / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.data)
+        path.chmod(file.mode)
+    (directory / version).mkdir(exist_ok=True)
+    swap = directory / "..data_tmp"
+    swap.unlink(missing_ok=True)
+    swap.symlink_to(version)
+    swap.replace(directory / "..data")
+    _link_names(directory, {PurePosixPath(name).parts[0] for name in files})
+    if current:
+        shutil.rmtree(directory / current, ignore_errors=True)
+
+
+def secret_root(data_dir: Path) -> Path:
+    """A directory in memory that belongs to this data directory; on disk only where the machine has no /dev/shm."""
+    shared = Path("/dev/shm")  # noqa: S108
+    if not os.access(shared, os.W_OK) or not shared.is_mount():
+        return data_dir / "memory"
+    # The inode names the data directory without telling its path.
+    found = data_dir.stat()
+    return shared / f"hekla-{os.getuid()}-{found.st_dev:x}-{found.st_ino:x}"
+
+
+def _keyed(kind: SourceKind, source: Obj, name: str, sources: Sources, default: int | None = None) -> Files:
+    optional = bool(source.get("optional"))
+    data = sources.data(kind, name, optional=optional)
+    mode = _mode(source) if default is None else default
+    if not source.get("items"):
+        return {key: File(value, mode) for key, value in data.items()}
+    files: Files = {}
+    for item in source["items"]:
+        value = sources.key(kind, name, item["key"], optional=optional)
+        if value is not None:
+            files[_safe(item["path"])] = File(value, _mode(item, "mode", mode))
+    return files
+
+
+def _downward(source: Obj, pod: Obj, node: str, address: str, allocatable: dict[str, str], default: int) -> Files:
+    files: Files = {}
+    for item in source.get("items") or ():
+        if item.get("fieldRef"):
+            text = field_value(pod, item["fieldRef"]["fieldPath"], node=node, address=address)
+        else:
+            text = resource_value(_named_container(pod, item), item["resourceFieldRef"], allocatable)
+        files[_safe(item["path"])] = File(text.encode(), _mode(item, "mode", default))
+    return files
+
+
+def _named_container(pod: Obj, item: Obj) -> Obj:
+    name = item["resourceFieldRef"].get("containerName")
+    for container in [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]:
+        if container["name"] == name:
+            found: Obj = container
+            return found
+    raise MissingSource(f"resourceFieldRef names no container of the pod: {name}")
+
+
+def _token(source: Obj, sources: Sources, default: int) -> Files:
+    key = (str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
+    if key not in sources.tokens:
+        raise MissingSource("no service account token could be had")
+    return {_safe(source["path"]): File(sources.tokens[key].encode(), default & 0o600)}
+
+
+def _mode(source: Obj, key: str = "defaultMode", default: int = _DEFAULT_MODE) -> int:
+    value = source.get(key)
+    return default if value is None else int(value)
+
+
+def _safe(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
+        raise MissingSource(f"volume path {path!r} must be relative and must not contain '..'")
+    return path
+
+
+def _link_names(directory: Path, names: set[str]) -> None:
+    for name in sorted(names):
+        link = directory / name
+        if not link.is_symlink():
+            link.symlink_to(f"..data/{name}")
+    for entry in directory.iterdir():
+        if not entry.name.startswith("..") and entry.name not in names:
+            entry.unlink()

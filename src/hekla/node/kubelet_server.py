@@ -1,0 +1,132 @@
+"""The node's HTTPS port on the loopback, for the API server alone: container logs, by its client certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import uvicorn
+
+from hekla.clock import Clock
+from hekla.node.directory import PodDirectory, all_pods
+from hekla.node.hooks.logs import LogOptions, read_log
+from hekla.node.settings import NodeSettings
+from hekla.node.status import HOST_ADDRESS
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class KubeletServer:
+    def __init__(self, settings: NodeSettings, *, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    async def start(self, tasks: asyncio.TaskGroup) -> int | None:
+        """Serve, and give the port. None where the settings name no certificate: then there is no server."""
+        settings = self._settings
+        if settings.tls_certificate is None or settings.tls_key is None or settings.client_ca is None:
+            return None
+        listener = socket.create_server((HOST_ADDRESS, 0))
+        config = uvicorn.Config(
+            self,
+            ssl_certfile=str(settings.tls_certificate),
+            ssl_keyfile=str(settings.tls_key),
+            ssl_ca_certs=str(settings.client_ca),
+            ssl_cert_reqs=ssl.CERT_REQUIRED,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+        )
+        port = int(listener.getsockname()[1])
+        tasks.create_task(_serve(_Server(config), listener))
+        return port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        parts = [unquote(part) for part in scope["path"].split("/")]
+        if scope["method"] == "GET" and parts == ["", "healthz"]:
+            await _text(send, 200, "ok")
+        elif scope["method"] == "GET" and len(parts) == 5 and parts[1] == "containerLogs":
+            await self._logs(parts[2], parts[3], parts[4], _query(scope), receive, send)
+        else:
+            await _text(send, 404, "404 page not found\n")
+
+    async def _logs(
+        self, namespace: str, pod: str, container: str, query: dict[str, str], receive: Receive, send: Send
+    ) -> None:
+        try:
+            options = LogOptions.from_query(query)
+        except ValueError as error:
+            await _text(send, 400, str(error))
+            return
+        directory = await asyncio.to_thread(find_pod, self._settings, namespace, pod)
+        if directory is None or container not in directory.container_names():
+            await _text(send, 400, f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating')
+            return
+        if options.previous and len(directory.attempt_numbers(container)) < 2:
+            await _text(send, 400, f'previous terminated container "{container}" in pod "{pod}" not found')
+            return
+        await _stream(read_log(directory, container, options, self._clock), receive, send)
+
+
+def find_pod(settings: NodeSettings, namespace: str, name: str) -> PodDirectory | None:
+    """The newest pod of that name on this node: an older one may still be on its way out."""
+    found = []
+    for directory in all_pods(settings.data_dir):
+        owner = directory.owner()
+        if (owner.get("namespace"), owner.get("name"), owner.get("node")) == (namespace, name, settings.name):
+            found.append((directory.path.stat().st_ctime_ns, directory))
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to whoever owns the process."""
+        yield
+
+
+async def _serve(server: _Server, listener: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        listener.close()
+
+
+async def _stream(chunks: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+    async with asyncio.TaskGroup() as tasks:
+        copying = tasks.create_task(_copy(chunks, send))
+        leaving = tasks.create_task(_until_gone(receive, copying))
+        await asyncio.wait([copying])
+        leaving.cancel()
+
+
+async def _copy(chunks: AsyncIterator[bytes], send: Send) -> None:
+    async for chunk in chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_gone(receive: Receive, copying: asyncio.Task[None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    copying.cancel()
+
+
+async def _text(send: Send, status: int, text: str) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": text.encode()})
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    return {key: values[-1] for key, values in parse_qs(scope["query_string"].decode("latin-1")).items()}

@@ -1,0 +1,34 @@
+"""What a pod may ask for that this node cannot give. Nothing a person wrote is dropped silently."""
+
+from __future__ import annotations
+
+from hekla.api.kinds import Obj
+from hekla.node.hooks.volumes import unsupported_volumes
+from hekla.node.runtime import init_containers, main_containers
+
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def refusal(pod: Obj) -> str:
+    """Why the pod must not be started at all; empty when it may. Running it anyway would give wrong results."""
+    volumes = unsupported_volumes(pod)
+    if volumes:
+        return f"volumes not supported yet by this node: {', '.join(volumes)}"
+    if pod["spec"].get("hostNetwork"):
+        return "hostNetwork is not supported: pods here have a network of their own"
+    return ""
+
+
+def unheeded_wishes(pod: Obj) -> list[str]:
+    """What the pod asks for and will not get, though it can run without."""
+    found = [key for key in ("hostPID", "hostIPC", "shareProcessNamespace") if pod["spec"].get(key)]
+    if (pod["spec"].get("securityContext") or {}).get("fsGroup") is not None:
+        found.append("securityContext.fsGroup")
+    for container in init_containers(pod) + main_containers(pod):
+        name = container["name"]
+        found += [f"{name}: {key}" for key in (*_PROBES, "lifecycle", "tty", "stdin") if container.get(key)]
+        if (container.get("securityContext") or {}).get("privileged"):
+            found.append(f"{name}: privileged")
+        if (container.get("resources") or {}).get("limits"):
+            found.append(f"{name}: resource limits")
+    return found

@@ -1,0 +1,206 @@
+"""The Node object: what the machine offers, that it is alive, and where its logs are to be had.
+
+Alive means a Lease renewed every ten seconds, as kubelets do; the object itself is written when something changed and
+every five minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from hekla.api.core import HOSTNAME_LABEL
+from hekla.api.kinds import LEASE, NAMESPACE, NODE, Obj
+from hekla.api.meta import micro_timestamp, timestamp, uid_of
+from hekla.api.quantity import canonical
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.errors import AlreadyExists, ApiError, Conflict, Disconnected, NotFound
+from hekla.log import get_logger
+from hekla.node.settings import NodeSettings
+from hekla.node.status import HOST_ADDRESS
+
+log = get_logger("node")
+
+_LEASE_NAMESPACE = "kube-node-lease"
+_LEASE_SECONDS = 40
+_RENEW_SECONDS = 10.0
+_STATUS_SECONDS = 300.0
+_FIRST_RETRY = 0.2
+_LONGEST_RETRY = 10.0
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def capacity(settings: NodeSettings) -> dict[str, str]:
+    """What pods may ask for: what the settings say, else what the machine has."""
+    amounts = {
+        "cpu": canonical(settings.cpu or str(len(os.sched_getaffinity(0)))),
+        "memory": canonical(settings.memory or f"{_machine_memory_kib()}Ki"),
+        "pods": str(settings.pods),
+        "ephemeral-storage": f"{_disk_kib(settings.data_dir)}Ki",
+    }
+    if settings.gpus:
+        amounts["nvidia.com/gpu"] = str(settings.gpus)
+    return amounts
+
+
+class Registration:
+    def __init__(self, client: Client, settings: NodeSettings, *, clock: Clock, port: int | None) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock
+        self._port = port
+        self._amounts = capacity(settings)
+
+    async def register(self) -> None:
+        """Return when the Node object is there and Ready; retries until then."""
+        delay = _FIRST_RETRY
+        while True:
+            try:
+                await self._write_node()
+                return
+            except (ApiError, Disconnected) as error:
+                log.warning("node not registered yet", node=self._settings.name, error=error)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def run(self) -> None:
+        """Stay alive in the cluster's eyes until cancelled."""
+        since_status = 0.0
+        while True:
+            try:
+                await self._renew_lease()
+                if since_status >= _STATUS_SECONDS:
+                    await self._write_node()
+                    since_status = 0.0
+            except (ApiError, Disconnected) as error:
+                log.warning("heartbeat failed", node=self._settings.name, error=error)
+            await asyncio.sleep(_RENEW_SECONDS)
+            since_status += _RENEW_SECONDS
+
+    async def _write_node(self) -> None:
+        wanted = node_object(self._settings)
+        found = await self._client.find(NODE, self._settings.name)
+        if found is None:
+            try:
+                found = await self._client.create(NODE, wanted)
+            except AlreadyExists:
+                found = await self._client.get(NODE, self._settings.name)
+        if not (found["metadata"].get("labels") or {}).items() >= wanted["metadata"]["labels"].items():
+            patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
+            found = await self._client.patch(NODE, self._settings.name, patch)
+        status = node_status(found, self._amounts, self._settings.name, self._port, timestamp(self._clock.now()))
+        await self._client.patch(NODE, self._settings.name, {"status": status}, subresource="status")
+
+    async def _renew_lease(self) -> None:
+        now = micro_timestamp(self._clock.now())
+        patch = {"spec": {"renewTime": now, "holderIdentity": self._settings.name}}
+        try:
+            await self._client.patch(LEASE, self._settings.name, patch, _LEASE_NAMESPACE)
+        except NotFound:
+            await self._create_lease(now)
+
+    async def _create_lease(self, now: str) -> None:
+        node = await self._client.find(NODE, self._settings.name)
+        if node is None:
+            await self._write_node()
+            return
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._settings.name, "uid": uid_of(node)}
+        lease = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._settings.name, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]},
+            "spec": {"holderIdentity": self._settings.name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": now},
+        }
+        try:
+            await self._client.create(LEASE, lease)
+        except NotFound:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _LEASE_NAMESPACE}}
+            await self._client.create(NAMESPACE, namespace)
+            await self._client.create(LEASE, lease)
+        except (AlreadyExists, Conflict):
+            pass
+
+
+def node_object(settings: NodeSettings) -> Obj:
+    labels = {
+        HOSTNAME_LABEL: settings.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": _architecture(),
+        **settings.labels,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": settings.name, "labels": labels},
+        "spec": {},
+    }
+
+
+def node_status(found: Obj, amounts: dict[str, str], name: str, port: int | None, now: str) -> Obj:
+    old = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+    status: dict[str, Any] = {
+        "capacity": amounts,
+        "allocatable": amounts,
+        "addresses": [{"type": "InternalIP", "address": HOST_ADDRESS}, {"type": "Hostname", "address": name}],
+        "conditions": [
+            _condition("MemoryPressure", "False", "KubeletHasSufficientMemory", old, now),
+            _condition("DiskPressure", "False", "KubeletHasNoDiskPressure", old, now),
+            _condition("PIDPressure", "False", "KubeletHasSufficientPID", old, now),
+            _condition("Ready", "True", "KubeletReady", old, now),
+        ],
+        "nodeInfo": {
+            "architecture": _architecture(),
+            "operatingSystem": "linux",
+            "kernelVersion": platform.release(),
+            "osImage": _os_image(),
+            "containerRuntimeVersion": "hekla://1",
+            "kubeletVersion": "v1.36.0-hekla",
+            "kubeProxyVersion": "",
+            "machineID": "",
+            "systemUUID": "",
+            "bootID": "",
+        },
+    }
+    if port is not None:
+        status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
+    return status
+
+
+def _condition(type_: str, status: str, reason: str, old: dict[str, Obj], now: str) -> Obj:
+    before = old.get(type_) or {}
+    since = before.get("lastTransitionTime") if before.get("status") == status else now
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": since or now,
+    }
+
+
+def _architecture() -> str:
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def _os_image() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def _machine_memory_kib() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _disk_kib(path: Path) -> int:
+    found = os.statvfs(path)
+    return found.f_blocks * found.f_frsize // 1024

@@ -1,0 +1,236 @@
+"""Starting containers: fetch what the pod refers to, prepare its sandbox and files, launch.
+
+Every way this can fail ends in a waiting reason a person can read, or, where trying again cannot help, in an attempt
+that has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hekla.api.kinds import CONFIG_MAP, SECRET, SERVICE_ACCOUNT, Kind, Obj
+from hekla.api.meta import name_of, namespace_of, timestamp, uid_of
+from hekla.client.recorder import NORMAL, WARNING
+from hekla.errors import ApiError, Disconnected
+from hekla.node.context import NodeContext
+from hekla.node.directory import PodDirectory
+from hekla.node.exec import LaunchError
+from hekla.node.hooks import env as env_hook
+from hekla.node.hooks import hosts, images, mounts, volumes
+from hekla.node.hooks.sources import MissingSource, SourceKind, Sources, references, token_requests
+from hekla.node.records import ExitRecord
+from hekla.node.rootfs import Bind
+from hekla.node.runtime import (
+    ContainerRuntime,
+    PodRuntime,
+    Reason,
+    Waiting,
+    init_containers,
+    main_containers,
+)
+from hekla.node.sandbox import Sandbox, open_sandbox
+from hekla.node.shim import START_ERROR_CODE, ContainerSpec
+from hekla.node.switch_client import SwitchError
+
+_KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one container that was to be started: an attempt, or a reason to wait."""
+
+    container: ContainerRuntime
+    address: str = ""
+
+
+class Starter:
+    def __init__(self, context: NodeContext, directory: PodDirectory) -> None:
+        self._context = context
+        self._directory = directory
+
+    async def start(self, pod: Obj, runtime: PodRuntime, names: list[str]) -> list[Outcome]:
+        states = [runtime.containers.get(name) or ContainerRuntime(name) for name in names]
+        try:
+            sandbox = await open_sandbox(self._context, self._directory, pod)
+        except SwitchError as error:
+            return self._all_wait(pod, states, Reason.CREATING, str(error), "FailedCreatePodSandBox")
+        try:
+            sources = await self._fetch(pod)
+            await asyncio.to_thread(self._prepare_files, pod, sources, sandbox)
+        except (MissingSource, Disconnected, ApiError, OSError) as error:
+            return self._all_wait(pod, states, Reason.CREATING, str(error), "FailedMount", sandbox.address)
+        return [Outcome(await self._start_one(pod, each, sources, sandbox), sandbox.address) for each in states]
+
+    async def _start_one(
+        self, pod: Obj, state: ContainerRuntime, sources: Sources, sandbox: Sandbox
+    ) -> ContainerRuntime:
+        container = _find(pod, state.name)
+        number = state.next_number
+        try:
+            spec = self._spec(pod, container, number, sources, sandbox)
+        except images.ImageError as error:
+            return self._never_started(pod, state, Reason.NO_IMAGE, str(error))
+        except (MissingSource, mounts.MountError) as error:
+            return self._wait(pod, state, Reason.CONFIG_ERROR, str(error))
+        try:
+            await self._context.launcher.start_container(spec)
+        except LaunchError as error:
+            if self._directory.start_record(state.name, number) is None:
+                return self._wait(pod, state, Reason.CREATE_ERROR, str(error))
+        record = self._directory.start_record(state.name, number)
+        assert record is not None
+        self._context.recorder.event(pod, NORMAL, "Started", f"Started container {state.name}")
+        return state.started(record)
+
+    async def _fetch(self, pod: Obj) -> Sources:
+        namespace = namespace_of(pod)
+        wanted = references(pod)
+        found = await asyncio.gather(
+            *(self._context.client.find(_KINDS[kind], name, namespace) for kind, name in wanted)
+        )
+        tokens = {key: await self._token(pod, *key) for key in token_requests(pod)}
+        objects = {key: obj for key, obj in zip(wanted, found, strict=True) if obj is not None}
+        return Sources(namespace, objects, tokens)
+
+    async def _token(self, pod: Obj, audience: str, seconds: int) -> str:
+        account = pod["spec"].get("serviceAccountName") or "default"
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
+        spec: dict[str, Any] = {"expirationSeconds": seconds, "boundObjectRef": reference}
+        if audience:
+            spec["audiences"] = [audience]
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        path = SERVICE_ACCOUNT.path(namespace_of(pod), account, "token")
+        answer = await self._context.client.raw("POST", path, body=msgspec.json.encode(request))
+        return str(msgspec.json.decode(answer.body)["status"]["token"])
+
+    def _prepare_files(self, pod: Obj, sources: Sources, sandbox: Sandbox) -> None:
+        facts = self._facts(sandbox.address)
+        for volume in pod["spec"].get("volumes") or ():
+            path = self._directory.volume(volume)
+            if volumes.is_in_memory(volume):
+                _private(self._directory.memory.parent)
+            if volumes.holds_files(volume):
+                try:
+                    volumes.write_files(path, volumes.volume_files(volume, pod, sources, **facts))
+                except MissingSource as error:
+                    name = volume["name"]
+                    raise MissingSource(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
+            elif not path.exists():
+                path.mkdir(parents=True)
+                path.chmod(0o777)
+        self._directory.etc.mkdir(parents=True, exist_ok=True)
+        for name, text in (
+            ("hostname", hosts.pod_hostname(pod) + "\n"),
+            ("hosts", hosts.hosts_file(pod, sandbox.address)),
+            ("resolv.conf", hosts.resolv_conf(pod, self._context.nameserver)),
+        ):
+            path = self._directory.etc / name
+            if not path.exists():
+                path.write_text(text)
+                path.chmod(0o644)
+
+    def _spec(self, pod: Obj, container: Obj, number: int, sources: Sources, sandbox: Sandbox) -> ContainerSpec:
+        written, image = images.command_line(container, images.load_images(self._directory.data_dir / "images.yaml"))
+        uid, gid, groups = _identity(pod, container)
+        base = {
+            "PATH": env_hook.DEFAULT_PATH,
+            "HOSTNAME": hosts.pod_hostname(pod),
+            "HOME": _home(uid),
+            **image.environment,
+        }
+        env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))
+        attempt = self._directory.attempt(container["name"], number)
+        (attempt / "scratch").mkdir(parents=True, exist_ok=True)
+        return {
+            "directory": os.path.realpath(attempt),
+            "pause": sandbox.process,
+            "root": {
+                "scratch": os.path.realpath(attempt / "scratch"),
+                "user_namespace": self._context.user_namespace,
+                "hidden": list(self._context.hidden),
+                "binds": self._binds(pod, container),
+            },
+            "argv": [env_hook.expand(word, env) for word in written],
+            "env": env,
+            "cwd": str(container.get("workingDir") or image.working_dir),
+            "uid": uid,
+            "gid": gid,
+            "groups": groups,
+        }
+
+    def _binds(self, pod: Obj, container: Obj) -> list[Bind]:
+        paths: Mapping[str, Path] = {
+            volume["name"]: self._directory.volume(volume) for volume in pod["spec"].get("volumes") or ()
+        }
+        fixed = frozenset(v["name"] for v in pod["spec"].get("volumes") or () if volumes.holds_files(v))
+        binds = mounts.volume_binds(container, paths, fixed)
+        if not self._context.namespaces:
+            if binds:
+                raise mounts.MountError(
+                    "volumes cannot be mounted: this machine forbids namespaces, pods are plain processes"
+                )
+            return []
+        return [*mounts.file_binds(self._directory.etc, container), *binds]
+
+    def _facts(self, address: str) -> dict[str, Any]:
+        return {
+            "node": self._context.settings.name,
+            "address": address,
+            "allocatable": self._context.allocatable,
+        }
+
+    def _all_wait(
+        self, pod: Obj, states: list[ContainerRuntime], reason: Reason, message: str, event: str, address: str = ""
+    ) -> list[Outcome]:
+        self._context.recorder.event(pod, WARNING, event, message)
+        return [Outcome(replace(state, waiting=Waiting(reason, message)), address) for state in states]
+
+    def _wait(self, pod: Obj, state: ContainerRuntime, reason: Reason, message: str) -> ContainerRuntime:
+        self._context.recorder.event(pod, WARNING, "Failed", f"Error: {message}")
+        return replace(state, waiting=Waiting(reason, message))
+
+    def _never_started(self, pod: Obj, state: ContainerRuntime, reason: Reason, message: str) -> ContainerRuntime:
+        """Trying again cannot help: the attempt counts as ended, on record like any other."""
+        self._context.recorder.event(pod, WARNING, "Failed", f"Error: {message}")
+        now = timestamp(self._context.clock.now())
+        record = ExitRecord(code=START_ERROR_CODE, reason=reason, message=message, startedAt=now, finishedAt=now)
+        self._directory.write_exit(state.name, state.next_number, record)
+        return state.failed_to_start(record)
+
+
+def _find(pod: Obj, name: str) -> Obj:
+    return next(each for each in init_containers(pod) + main_containers(pod) if each["name"] == name)
+
+
+def _identity(pod: Obj, container: Obj) -> tuple[int, int, list[int]]:
+    shared = pod["spec"].get("securityContext") or {}
+    own = container.get("securityContext") or {}
+    uid = own.get("runAsUser", shared.get("runAsUser"))
+    gid = own.get("runAsGroup", shared.get("runAsGroup"))
+    if not uid and own.get("runAsNonRoot", shared.get("runAsNonRoot")):
+        raise MissingSource("container has runAsNonRoot and image will run as root")
+    groups = [int(each) for each in shared.get("supplementalGroups") or ()]
+    return int(uid or 0), int(gid or 0), groups
+
+
+def _home(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return "/"
+
+
+def _private(path: Path) -> None:
+    """A folder in shared memory that nobody else may have made before us."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if found.st_uid != os.getuid() or path.is_symlink():
+        raise OSError(0, f"{path} belongs to somebody else")

@@ -1,0 +1,263 @@
+"""The worker: drives one pod, from the moment it is bound here until nothing of it is left.
+
+Level-triggered: it looks at the pod's spec and at what its containers have done, and does what is due next. It keeps
+no secret knowledge: an agent killed at any moment is replaced by one that reads the records and goes on.
+Deciding is in `lifecycle.py`, starting in `starter.py`, reporting in `reporter.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import replace
+from datetime import datetime
+
+from hekla.api.core import FINISHED_POD_PHASES
+from hekla.api.kinds import POD, Obj
+from hekla.api.meta import is_deleting, name_of, namespace_of, parse_timestamp, revision_of, timestamp, uid_of
+from hekla.client.recorder import NORMAL, WARNING
+from hekla.errors import ApiError, Conflict, Disconnected, NotFound
+from hekla.log import get_logger
+from hekla.node import lifecycle
+from hekla.node.cleanup import end_pod
+from hekla.node.context import NodeContext
+from hekla.node.directory import PodDirectory
+from hekla.node.records import ExitRecord
+from hekla.node.refusal import refusal, unheeded_wishes
+from hekla.node.reporter import Reporter
+from hekla.node.runtime import (
+    Attempt,
+    PodRuntime,
+    Reason,
+    Waiting,
+    init_containers,
+    is_sidecar,
+)
+from hekla.node.starter import Starter
+from hekla.node.takeback import take_back
+
+log = get_logger("node")
+
+_GRACE_WHEN_GONE = 2.0
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 30.0
+
+
+class Worker:
+    def __init__(self, pod: Obj, context: NodeContext) -> None:
+        self.uid = uid_of(pod)
+        self._pod = pod
+        self._gone = False
+        self._context = context
+        self._directory = PodDirectory(context.settings.data_dir, self.uid)
+        self._runtime = PodRuntime()
+        self._wake = asyncio.Event()
+        self._retries: dict[str, tuple[int, float]] = {}  # container: failures, not before (monotonic)
+        self._reporter = Reporter(context, self._current)
+        self._starter = Starter(context, self._directory)
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def update(self, pod: Obj | None) -> None:
+        """The API server's newest word on the pod; None when its object is gone."""
+        if pod is None:
+            self._gone = True
+        elif revision_of(pod) >= revision_of(self._pod):
+            self._pod = pod
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until the pod's object is gone and nothing of it is left. Cancelling leaves the pod running."""
+        async with asyncio.TaskGroup() as self._tasks:
+            reporting = self._tasks.create_task(self._reporter.run())
+            # 1. What earlier agents started is taken back, never started again.
+            finished_before = (self._pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES
+            self._restore()
+            # 2. A pod that cannot be run here is told so, once.
+            if not finished_before:
+                self._refuse_what_cannot_be()
+            # 3. Start what is due and wait for something to happen, until nothing more is to run.
+            if not finished_before:
+                await self._run_containers()
+            # 4. Sidecars, and containers of a pod that is not wanted any more, are stopped.
+            await self._stop_containers()
+            await self._release_sandbox()
+            # 5. The last word about it, before anybody is told that it is gone.
+            if not finished_before:
+                await self._reporter.flush()
+            # 6. Logs stay until the object goes.
+            await self._until(lambda: self._gone or is_deleting(self._pod))
+            await self._confirm_deletion()
+            await self._until(lambda: self._gone)
+            reporting.cancel()
+        await asyncio.to_thread(end_pod, self._directory)
+
+    def _current(self) -> tuple[Obj | None, PodRuntime]:
+        return (None if self._gone else self._pod), self._runtime
+
+    def _restore(self) -> None:
+        self._directory.claim(self._pod, self._context.settings.name)
+        self._runtime = take_back(self._pod, self._directory, self._now())
+        for container in self._runtime.containers.values():
+            if container.running and container.last is not None:
+                self._watch(container.name, container.last)
+
+    def _refuse_what_cannot_be(self) -> None:
+        wishes = unheeded_wishes(self._pod)
+        if wishes and not self._runtime.containers:
+            text = f"this node does not honour yet: {', '.join(wishes)}"
+            self._context.recorder.event(self._pod, WARNING, str(Reason.UNSUPPORTED), text)
+        message = refusal(self._pod)
+        if message and self._runtime.failed is None:
+            self._runtime = replace(self._runtime, failed=Waiting(Reason.UNSUPPORTED, message))
+            self._context.recorder.event(self._pod, WARNING, str(Reason.UNSUPPORTED), message)
+
+    async def _run_containers(self) -> None:
+        while not (self._gone or is_deleting(self._pod)):
+            now = self._now()
+            deadline = lifecycle.deadline(self._pod, self._started_at(now))
+            if deadline is not None and now >= deadline and self._runtime.failed is None:
+                self._fail(Reason.DEADLINE, "Pod was active on the node longer than the specified deadline")
+            steps = lifecycle.next_steps(self._pod, self._runtime, now)
+            if steps.finished:
+                return
+            self._wake.clear()
+            if not await self._start_due(steps.start):
+                waits = [steps.wake_after, self._next_retry(steps.start)]
+                if deadline is not None:
+                    waits.append((deadline - now).total_seconds())
+                await self._sleep(min((wait for wait in waits if wait is not None), default=None))
+
+    async def _start_due(self, names: tuple[str, ...]) -> bool:
+        """Start those that may be tried now; True when the situation has changed."""
+        moment = self._context.clock.monotonic()
+        due = [name for name in names if self._retries.get(name, (0, 0.0))[1] <= moment]
+        if not due:
+            return False
+        self._reporter.expect_change()
+        for outcome in await self._starter.start(self._pod, self._runtime, due):
+            self._runtime = replace(
+                self._runtime.with_container(outcome.container), address=outcome.address or self._runtime.address
+            )
+            last = outcome.container.last
+            if outcome.container.waiting is not None:
+                self._postpone(outcome.container.name)
+            elif last is not None and last.running:
+                self._retries.pop(outcome.container.name, None)
+                self._watch(outcome.container.name, last)
+        self._reporter.changed()
+        return True
+
+    def _postpone(self, name: str) -> None:
+        failures = self._retries.get(name, (0, 0.0))[0]
+        delay = min(_FIRST_RETRY * 2 ** min(failures, 10), _LONGEST_RETRY)
+        self._retries[name] = (failures + 1, self._context.clock.monotonic() + delay)
+
+    def _next_retry(self, names: tuple[str, ...]) -> float | None:
+        times = [self._retries[name][1] for name in names if name in self._retries]
+        return max(0.0, min(times) - self._context.clock.monotonic()) if times else None
+
+    def _watch(self, name: str, attempt: Attempt) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(self._await_end(name, attempt))
+
+    async def _await_end(self, name: str, attempt: Attempt) -> None:
+        assert attempt.started is not None
+        await self._context.launcher.wait_for_end(attempt.started["shim"])
+        record = self._directory.exit_record(name, attempt.number) or self._lost(name, attempt)
+        self._runtime = self._runtime.with_container(self._runtime.containers[name].ended(attempt.number, record))
+        self._reporter.changed()
+        self._wake.set()
+
+    def _lost(self, name: str, attempt: Attempt) -> ExitRecord:
+        """The shim is gone without a word: somebody killed it, and its container with it."""
+        record: ExitRecord = {
+            "code": 137,
+            "reason": Reason.STATUS_UNKNOWN,
+            "message": "The container could not be located when its process ended",
+            "startedAt": attempt.started_at,
+            "finishedAt": timestamp(self._now()),
+        }
+        self._directory.write_exit(name, attempt.number, record)
+        return record
+
+    async def _stop_containers(self) -> None:
+        """Main containers first, then sidecars: asked, then made to."""
+        sidecars = {each["name"] for each in init_containers(self._pod) if is_sidecar(each)}
+        grace = min(lifecycle.grace_seconds(self._pod), _GRACE_WHEN_GONE) if self._gone else None
+        for names in ([*self._runtime.containers.keys() - sidecars], [*sidecars]):
+            running = sorted(name for name in names if self._is_running(name))
+            if running:
+                await self._stop(running, lifecycle.grace_seconds(self._pod) if grace is None else grace)
+
+    async def _stop(self, names: list[str], grace: float) -> None:
+        for name in names:
+            self._context.recorder.event(self._pod, NORMAL, "Killing", f"Stopping container {name}")
+            self._signal(name, signal.SIGTERM)
+        begun = self._context.clock.monotonic()
+        while any(map(self._is_running, names)):
+            # The time allowed may shrink while we wait: a second delete with a shorter grace period.
+            allowed = min(grace, lifecycle.grace_seconds(self._pod)) if not self._gone else min(grace, _GRACE_WHEN_GONE)
+            left = begun + allowed - self._context.clock.monotonic()
+            if left <= 0:
+                break
+            self._wake.clear()
+            await self._sleep(left)
+        for name in filter(self._is_running, names):
+            self._signal(name, signal.SIGKILL)
+        await self._until(lambda: not any(map(self._is_running, names)))
+
+    def _signal(self, name: str, number: int) -> None:
+        last = self._runtime.containers[name].last
+        if last is not None and last.started is not None:
+            self._context.launcher.signal(last.started["container"], number, group=not self._context.namespaces)
+
+    def _is_running(self, name: str) -> bool:
+        found = self._runtime.containers.get(name)
+        return found is not None and found.running
+
+    async def _release_sandbox(self) -> None:
+        if self._context.switch is not None and self._directory.sandbox():
+            await asyncio.to_thread(self._context.switch.remove, self.uid)
+        await asyncio.to_thread(self._directory.remove_scratch)
+
+    async def _confirm_deletion(self) -> None:
+        """Tell the API server that nothing of the pod runs any more: its object may go."""
+        delay = _FIRST_RETRY
+        while not self._gone:
+            try:
+                await self._context.client.delete(
+                    POD, name_of(self._pod), namespace_of(self._pod), uid=self.uid, grace_seconds=0
+                )
+                return
+            except (NotFound, Conflict):
+                return
+            except (ApiError, Disconnected) as error:
+                log.warning("deletion not confirmed yet", pod=name_of(self._pod), error=error)
+                await self._sleep(delay)
+                delay = min(delay * 2, _LONGEST_RETRY)
+
+    def _fail(self, reason: Reason, message: str) -> None:
+        self._runtime = replace(self._runtime, failed=Waiting(reason, message))
+        self._context.recorder.event(self._pod, WARNING, str(reason), message)
+        self._reporter.changed()
+
+    def _started_at(self, now: datetime) -> datetime:
+        text = (self._pod.get("status") or {}).get("startTime")
+        return parse_timestamp(text) if text else now
+
+    async def _until(self, condition: object) -> None:
+        assert callable(condition)
+        while not condition():
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Until something happens, at most `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def _now(self) -> datetime:
+        return self._context.clock.now()
