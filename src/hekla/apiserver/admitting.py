@@ -1,0 +1,100 @@
+"""Calling admission as the real server calls webhooks: review in, patch or refusal out."""
+
+from __future__ import annotations
+
+import base64
+import random
+from uuid import UUID
+
+import msgspec
+
+from hekla.api.kinds import Kind, Obj
+from hekla.api.review import Admission
+from hekla.apiserver.patching import PatchRefused, json_patch
+from hekla.apiserver.resource import Resource
+from hekla.apiserver.store.store import Key, Store
+from hekla.errors import ApiError, InternalError
+
+
+class StoreReader:
+    """What admission may look up, answered from committed state."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Obj | None:
+        place = (namespace or "") if kind.namespaced else ""
+        entry = self._store.get(Key(f"{kind.group}/{kind.plural}", place, name))
+        return entry.decode() if entry is not None else None
+
+    async def find_all(self, kind: Kind, namespace: str | None = None) -> list[Obj]:
+        entries = self._store.entries(f"{kind.group}/{kind.plural}", namespace or "")
+        return [entry.decode() for entry in entries]
+
+
+class Admitter:
+    """One write's passage through admission."""
+
+    def __init__(self, admission: Admission, rng: random.Random) -> None:
+        self._admission = admission
+        self._rng = rng
+
+    def interested(self, resource: Resource, operation: str) -> bool:
+        return self._admission.interested(resource.kind, operation)
+
+    async def mutate(self, resource: Resource, operation: str, obj: Obj, old: Obj | None, dry_run: bool) -> Obj:
+        answer = await self._admission.mutate(self._review(resource, operation, obj, old, dry_run))
+        response = answer["response"]
+        if not response.get("allowed"):
+            raise _refusal("mutate", resource.kind, response)
+        if not response.get("patch"):
+            return obj
+        try:
+            result: Obj = json_patch(obj, msgspec.json.decode(base64.b64decode(response["patch"])) or [])
+        except PatchRefused as error:
+            raise InternalError(
+                f"Internal error occurred: {error}", details={"causes": [{"message": str(error)}]}
+            ) from None
+        return result
+
+    async def validate(
+        self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool
+    ) -> None:
+        response = (await self._admission.validate(self._review(resource, operation, obj, old, dry_run)))["response"]
+        if not response.get("allowed"):
+            raise _refusal("validate", resource.kind, response)
+
+    def _review(self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool) -> Obj:
+        kind = resource.kind
+        metadata = (obj or old or {})["metadata"]
+        gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+        gvr = {"group": kind.group, "version": kind.version, "resource": kind.plural}
+        request = {
+            "uid": str(UUID(int=self._rng.getrandbits(128), version=4)),
+            "kind": gvk,
+            "resource": gvr,
+            "requestKind": gvk,
+            "requestResource": gvr,
+            "name": metadata.get("name", ""),
+            "namespace": metadata.get("namespace", ""),
+            "operation": operation,
+            "userInfo": {"username": "hekla-admin", "groups": ["system:masters", "system:authenticated"]},
+            "object": obj,
+            "oldObject": old,
+            "dryRun": dry_run,
+            "options": None,
+        }
+        return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def _refusal(step: str, kind: Kind, response: Obj) -> ApiError:
+    webhook = f"{step}{kind.kind.lower()}.volcano.sh"
+    status = response.get("status") or {}
+    message = status.get("message") or status.get("reason") or "without explanation"
+    code = int(status.get("code") or 400)
+    why = (
+        "denied the request without explanation"
+        if message == "without explanation"
+        else f"denied the request: {message}"
+    )
+    return ApiError(f'admission webhook "{webhook}" {why}', code=code, reason=status.get("reason") or "")

@@ -1,0 +1,206 @@
+"""The ASGI app: a request in, routed to a verb, an answer out. No sockets, no threads, no framework."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qsl
+
+from hekla.api.review import Admission, Reader
+from hekla.apiserver.admitting import Admitter, StoreReader
+from hekla.apiserver.bootstrap import bootstrap
+from hekla.apiserver.discovery import Discovery
+from hekla.apiserver.logs import LogProxy
+from hekla.apiserver.openapi import OpenApi
+from hekla.apiserver.path import Route, parse_route
+from hekla.apiserver.request import BODY_LIMIT, Request, Response, error_response, json_response, no_such_path
+from hekla.apiserver.resource import Registry, Resource
+from hekla.apiserver.reviews import answer_review
+from hekla.apiserver.store.store import Store, StoreBroken
+from hekla.apiserver.subresource import Subresources
+from hekla.apiserver.verbs import Verbs
+from hekla.apiserver.version import version_document
+from hekla.apiserver.writing import Writer
+from hekla.clock import Clock
+from hekla.errors import ApiError, InternalError, MethodNotAllowed, ServiceUnavailable, TooLarge
+from hekla.log import get_logger
+
+log = get_logger("apiserver")
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+_HEALTH = ("/healthz", "/livez", "/readyz")
+
+
+class App:
+    """Use `build_app`. `start` fills an empty store; calls before it are answered, but may miss the namespaces."""
+
+    def __init__(self, store: Store, registry: Registry, writer: Writer, verbs: Verbs, below: Subresources) -> None:
+        self._store = store
+        self._registry = registry
+        self._writer = writer
+        self._verbs = verbs
+        self._below = below
+        self._discovery = Discovery(registry)
+        self._openapi = OpenApi(registry)
+
+    async def start(self) -> None:
+        await bootstrap(self._writer)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            response = await self._answer(scope, receive)
+        except ApiError as error:
+            response = error_response(error)
+        except StoreBroken as error:
+            response = error_response(ServiceUnavailable(f"the store has failed: {error}"))
+        except Exception as error:
+            log.exception("request failed", method=scope["method"], path=scope["path"])
+            response = error_response(InternalError(f"Internal error occurred: {type(error).__name__}"))
+        await _send(response, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        request = Request(
+            scope["method"],
+            _raw_path(scope),
+            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+            user=scope.get("hekla.user", "hekla-admin"),
+        )
+        if request.method in ("POST", "PUT", "PATCH", "DELETE"):
+            request.body = await _body(receive, request)
+        route = parse_route(request.path)
+        resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
+        if route is None or resource is None:
+            return self._other(request, route)
+        if route.namespace and not resource.kind.namespaced:
+            raise no_such_path()
+        return await self._verb(resource, route, request)
+
+    async def _verb(self, resource: Resource, route: Route, request: Request) -> Response:
+        if route.subresource:
+            return await self._below.answer(resource, route, request)
+        verbs = self._verbs
+        match request.method, bool(route.name):
+            case "GET", True if not request.flag("watch"):
+                return await verbs.get(resource, route, request)
+            case "GET", _:
+                return await verbs.list(resource, route, request)
+            case "POST", False:
+                return await verbs.create(resource, route, request)
+            case "PUT", True:
+                return await verbs.update(resource, route, request)
+            case "PATCH", True:
+                return await verbs.patch(resource, route, request)
+            case "DELETE", True:
+                return await verbs.delete(resource, route, request)
+            case "DELETE", False:
+                return await verbs.delete_collection(resource, route, request)
+        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+    def _other(self, request: Request, route: Route | None) -> Response:
+        path = request.path.rstrip("/") or "/"
+        if path in _HEALTH:
+            return Response(
+                500 if self._store.broken else 200, b"failed" if self._store.broken else b"ok", "text/plain"
+            )
+        if path == "/version":
+            return json_response(version_document())
+        if request.method == "POST" and route is not None:
+            reviewed = answer_review(route, request)
+            if reviewed is not None:
+                return reviewed
+        if request.method == "GET":
+            found = self._openapi.answer(path, request) or self._discovery.answer(path, request)
+            if found is not None:
+                return found
+        raise no_such_path()
+
+
+def build_app(
+    store: Store,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    admission: Callable[[Reader], Admission] | None = None,
+    logs: LogProxy | None = None,
+) -> App:
+    """The app over a store. `admission` is given a reader of it; `await app.start()` before the first request."""
+    admitter = Admitter(admission(StoreReader(store)), rng) if admission is not None else None
+    registry = Registry(store)
+    writer = Writer(store, clock=clock, rng=rng, admitter=admitter)
+    verbs = Verbs(store, writer, clock=clock, rng=rng)
+    return App(store, registry, writer, verbs, Subresources(store, writer, verbs, clock=clock, logs=logs))
+
+
+def _raw_path(scope: Scope) -> str:
+    raw = scope.get("raw_path")
+    return raw.decode("latin-1").partition("?")[0] if raw else str(scope["path"])
+
+
+async def _body(receive: Receive, request: Request) -> bytes:
+    if int(request.headers.get("content-length") or 0) > BODY_LIMIT:
+        raise _too_large()
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    chunks, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > BODY_LIMIT:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"Request entity too large: limit is {BODY_LIMIT}", details={})
+
+
+async def _send(response: Response, receive: Receive, send: Send) -> None:
+    headers = [(b"content-type", response.content_type.encode())]
+    headers += [(name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers]
+    if response.stream is None:
+        headers.append((b"content-length", str(len(response.body)).encode()))
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+        return
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    await _send_stream(response, receive, send)
+
+
+async def _send_stream(response: Response, receive: Receive, send: Send) -> None:
+    """Pass chunks on until they end or the client goes away."""
+    async with asyncio.TaskGroup() as group:
+        pump = group.create_task(_pump(response, send))
+        watcher = group.create_task(_disconnected(receive))
+        await asyncio.wait([pump, watcher], return_when=asyncio.FIRST_COMPLETED)
+        pump.cancel()
+        watcher.cancel()
+
+
+async def _pump(response: Response, send: Send) -> None:
+    assert response.stream is not None
+    try:
+        async for chunk in response.stream:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        with suppress(OSError):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        await response.stream.aclose()  # type: ignore[attr-defined]
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue

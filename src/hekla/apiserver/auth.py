@@ -1,0 +1,65 @@
+"""Who may speak to the server over TCP: holders of the token, from this machine, and no web page.
+
+The unix socket needs none of this: its file mode lets in its owner alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from hekla.apiserver.app import App, Receive, Scope, Send
+from hekla.apiserver.request import Response, error_response
+from hekla.errors import Forbidden, Unauthorized
+
+_ANONYMOUS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def hash_token(token: str) -> str:
+    """How a token is kept: it has 256 bits of its own, so one round of a plain hash is enough."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Gate:
+    """The app behind host, origin and token checks."""
+
+    def __init__(self, app: App, token_hash: str, *, hosts: frozenset[str] = _HOSTS) -> None:
+        self._app = app
+        self._token_hash = token_hash
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await _refuse(refusal, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        # A page in the user's browser can reach this port: names that only DNS rebinding uses are refused, and so is
+        # whatever says that it comes from a page.
+        if _host(headers.get("host", "")) not in self._hosts:
+            return error_response(Forbidden("this server answers only to localhost", details={}))
+        if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return error_response(Forbidden("requests from web pages are refused", details={}))
+        if scope["path"] in _ANONYMOUS and "authorization" not in headers:
+            return None
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(hash_token(token.strip()), self._token_hash):
+            return error_response(Unauthorized("Unauthorized"))
+        return None
+
+
+def _host(header: str) -> str:
+    name = header.rpartition(":")[0] if header.rpartition(":")[2].isdigit() and ":" in header else header
+    return name.lower()
+
+
+async def _refuse(response: Response, send: Send) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(response.body)).encode())]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

@@ -1,0 +1,187 @@
+"""Discovery: which groups, versions and resources there are, in the plain and in the aggregated form."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from hekla.api.kinds import Kind, Obj
+from hekla.apiserver.request import Request, Response, json_response
+from hekla.apiserver.resource import Registry, Resource
+
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_SUBRESOURCE_VERBS = {
+    "binding": ["create"],
+    "eviction": ["create"],
+    "log": ["get"],
+    "finalize": ["update"],
+    "ephemeralcontainers": ["get", "patch", "update"],
+}
+_SERVED_SUBRESOURCES = ("status", "binding", "eviction", "log", "finalize")
+_REVIEWS = (
+    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
+    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
+    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
+    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False),
+)
+_AGGREGATED = "apidiscovery.k8s.io"
+_AGGREGATED_KIND = "APIGroupDiscoveryList"
+
+
+class Discovery:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def answer(self, path: str, request: Request) -> Response | None:
+        parts = path.strip("/").split("/")
+        match parts:
+            case ["api" | "apis"]:
+                version = _aggregated_version(request)
+                if version:
+                    return self._aggregated(parts[0], version)
+                return json_response(_API_VERSIONS if parts[0] == "api" else self._group_list())
+            case ["apis", group]:
+                found = next((each for each in self._groups() if each["name"] == group), None)
+                return json_response({"kind": "APIGroup", "apiVersion": "v1", **found}) if found else None
+            case ["api", version]:
+                return self._resource_list("", version)
+            case ["apis", group, version]:
+                return self._resource_list(group, version)
+        return None
+
+    def _by_version(self) -> dict[tuple[str, str], list[Resource]]:
+        found: dict[tuple[str, str], list[Resource]] = {}
+        for resource in [*self._registry.all(), *map(Resource, _REVIEWS)]:
+            found.setdefault((resource.kind.group, resource.kind.version), []).append(resource)
+        return found
+
+    def _groups(self) -> list[Obj]:
+        places = sorted(place for place in self._by_version() if place[0])
+        return [_group(group, [version for _, version in each]) for group, each in groupby(places, key=lambda p: p[0])]
+
+    def _group_list(self) -> Obj:
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": self._groups()}
+
+    def _resource_list(self, group: str, version: str) -> Response | None:
+        resources = self._by_version().get((group, version))
+        if resources is None:
+            return None
+        listed = [entry for each in _sorted(resources) for entry in _entries(each)]
+        return json_response(
+            {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": f"{group}/{version}" if group else version,
+                "resources": listed,
+            }
+        )
+
+    def _aggregated(self, root: str, version: str) -> Response:
+        items = []
+        places = sorted(place for place in self._by_version() if bool(place[0]) == (root == "apis"))
+        for group, each in groupby(places, key=lambda place: place[0]):
+            versions = [
+                {
+                    "version": place[1],
+                    "resources": [_aggregated_entry(one) for one in _sorted(self._by_version()[place])],
+                    "freshness": "Current",
+                }
+                for place in each
+            ]
+            metadata: Obj = {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}
+            items.append({"metadata": metadata, "versions": versions})
+        response = json_response(
+            {"kind": _AGGREGATED_KIND, "apiVersion": f"{_AGGREGATED}/{version}", "metadata": {}, "items": items}
+        )
+        response.content_type = f"application/json;g={_AGGREGATED};v={version};as={_AGGREGATED_KIND}"
+        response.headers.append(("vary", "Accept"))
+        return response
+
+
+_API_VERSIONS: Obj = {
+    "kind": "APIVersions",
+    "versions": ["v1"],
+    "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+}
+
+
+def _aggregated_version(request: Request) -> str:
+    for offered in request.headers.get("accept", "").split(","):
+        parameters = dict(part.strip().partition("=")[::2] for part in offered.split(";")[1:])
+        if parameters.get("g") == _AGGREGATED and parameters.get("as") == _AGGREGATED_KIND:
+            return parameters.get("v", "v2")
+    return ""
+
+
+def _group(group: str, versions: list[str]) -> Obj:
+    listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _sorted(resources: list[Resource]) -> list[Resource]:
+    return sorted(resources, key=lambda each: each.kind.plural)
+
+
+def _entries(resource: Resource) -> list[Obj]:
+    kind = resource.kind
+    entry: Obj = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": ["create"] if kind in _REVIEWS else _VERBS,
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    below = [
+        {
+            "name": f"{kind.plural}/{name}",
+            "singularName": "",
+            "namespaced": kind.namespaced,
+            **_subresource_type(name),
+            "kind": _subresource_kind(name, kind),
+            "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
+        }
+        for name in kind.subresources
+        if name in _SERVED_SUBRESOURCES
+    ]
+    return [entry, *below]
+
+
+def _subresource_kind(name: str, kind: Kind) -> str:
+    return {"binding": "Binding", "eviction": "Eviction"}.get(name, kind.kind)
+
+
+def _subresource_type(name: str) -> dict[str, str]:
+    return {"group": "policy", "version": "v1"} if name == "eviction" else {}
+
+
+def _aggregated_entry(resource: Resource) -> Obj:
+    plain, *below = _entries(resource)
+    kind = resource.kind
+    entry: dict[str, Any] = {
+        "resource": kind.plural,
+        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": plain["verbs"],
+    }
+    for name in ("shortNames", "categories"):
+        if name in plain:
+            entry[name] = plain[name]
+    if below:
+        entry["subresources"] = [
+            {
+                "subresource": each["name"].partition("/")[2],
+                "responseKind": {
+                    "group": each.get("group", kind.group),
+                    "version": each.get("version", kind.version),
+                    "kind": each["kind"],
+                },
+                "verbs": each["verbs"],
+            }
+            for each in below
+        ]
+    return entry

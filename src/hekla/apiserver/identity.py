@@ -1,0 +1,74 @@
+"""What the server alone writes into `metadata`."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+from uuid import UUID
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import timestamp
+from hekla.apiserver.resource import Resource
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_MOST = 63 - 5
+_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_EMPTY_DROPPED = ("labels", "annotations", "finalizers", "ownerReferences", "managedFields")
+_COUNTED_GROUPS = frozenset(
+    {
+        "apps", "batch", "networking.k8s.io", "policy", "apiextensions.k8s.io", "admissionregistration.k8s.io",
+        "scheduling.k8s.io", "discovery.k8s.io",
+    }
+)  # fmt: skip
+
+
+def prepare_metadata(obj: Obj, resource: Resource, namespace: str, now: datetime, rng: random.Random) -> None:
+    """For an object about to be created."""
+    metadata = obj["metadata"]
+    for field in ("selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        metadata.pop(field, None)
+    drop_empty(metadata)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = metadata["generateName"][:_GENERATED_MOST] + "".join(rng.choices(_SUFFIX_LETTERS, k=5))
+    if resource.kind.namespaced:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
+    metadata["uid"] = str(UUID(int=rng.getrandbits(128), version=4))
+    metadata["creationTimestamp"] = timestamp(now)
+    if counts_generations(resource):
+        metadata["generation"] = 1
+
+
+def carry_metadata(new: Obj, old: Obj) -> None:
+    """What an update cannot change is taken over from the object as it is."""
+    metadata, before = new["metadata"], old["metadata"]
+    metadata.pop("selfLink", None)
+    for field in _SERVER_OWNED:
+        if field in before:
+            metadata[field] = before[field]
+        else:
+            metadata.pop(field, None)
+    for field in ("name", "namespace"):
+        if field in before:
+            metadata[field] = before[field]
+    drop_empty(metadata)
+
+
+def drop_empty(metadata: Obj) -> None:
+    for field in _EMPTY_DROPPED:
+        if field in metadata and not metadata[field]:
+            del metadata[field]
+
+
+def counts_generations(resource: Resource) -> bool:
+    return resource.is_custom or resource.kind.group in _COUNTED_GROUPS or resource.storage == "/pods"
+
+
+def bump_generation(new: Obj, old: Obj, resource: Resource) -> None:
+    """One more when what the user wants has changed: everything but metadata and a status of its own."""
+    if not counts_generations(resource):
+        return
+    apart = ("metadata", "status") if resource.has_status or not resource.is_custom else ("metadata",)
+    if any(new.get(field) != old.get(field) for field in {**new, **old} if field not in apart):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1

@@ -1,0 +1,76 @@
+"""Problems with fields, and the 422 that lists them, worded as the real server words them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hekla.api.kinds import Kind
+from hekla.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    field: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def invalid(field: str, value: Any, why: str, *, quoted: bool = True) -> Problem:
+    shown = _show(value) if quoted else json.dumps(_name(value))
+    return Problem(field, "FieldValueInvalid", f"Invalid value: {shown}: {why}")
+
+
+def required(field: str, why: str = "") -> Problem:
+    return Problem(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
+
+
+def unsupported(field: str, value: Any, supported: Sequence[Any]) -> Problem:
+    listed = ", ".join(_show(each) for each in supported)
+    return Problem(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
+
+
+def duplicate(field: str, value_text: str) -> Problem:
+    return Problem(field, "FieldValueDuplicate", f"Duplicate value: {value_text}")
+
+
+def forbidden(field: str, why: str) -> Problem:
+    return Problem(field, "FieldValueForbidden", f"Forbidden: {why}")
+
+
+def too_long(field: str, most: int) -> Problem:
+    return Problem(field, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
+
+
+def too_many(field: str, found: int, most: int) -> Problem:
+    return Problem(field, "FieldValueTooMany", f"Too many: {found}: must have at most {most} items")
+
+
+def refusal(kind: Kind, name: str, problems: Iterable[Problem]) -> Invalid:
+    """The answer that lists every problem of an object at once."""
+    listed = list(problems)
+    shown = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    text = str(listed[0]) if len(listed) == 1 else "[" + ", ".join(map(str, listed)) + "]"
+    details: dict[str, Any] = {"name": name} if name else {}
+    if kind.group:
+        details["group"] = kind.group
+    details["kind"] = kind.kind
+    details["causes"] = [
+        {"reason": problem.reason, "message": problem.message, "field": problem.field} for problem in listed
+    ]
+    return Invalid(f'{shown} "{name}" is invalid: {text}', details=details)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _name(value: Any) -> str:
+    return {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}.get(type(value), "null")

@@ -1,0 +1,84 @@
+"""Listening sockets carried by uvicorn's HTTP protocol, without its server: no signal handlers, no ticking, and a
+stop that does not wait for watches."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+_BACKLOG = 1024
+_IDLE_SECONDS = 90
+_STOP_SECONDS = 2.0
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A socket only its owner may connect to, in a folder only its owner may enter."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # The mode must hold from the first moment: set it before the name exists.
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    finally:
+        os.umask(before)
+    return listening
+
+
+def listen_tcp(host: str, port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((host, port))
+    return listening
+
+
+class Listener:
+    """One app on one socket."""
+
+    def __init__(self, app: Any, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        self._config = Config(
+            app,
+            interface="asgi3",
+            http=HttpToolsProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=_IDLE_SECONDS,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._socket = listening
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        create = loop.create_unix_server if self._socket.family == socket.AF_UNIX else loop.create_server
+        self._server = await create(self._protocol, sock=self._socket, ssl=self._tls, backlog=_BACKLOG)
+
+    async def stop(self) -> None:
+        """Refuse new requests, let short ones finish, end the rest."""
+        if self._server is not None:
+            self._server.close()
+        tasks = list(self._state.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+        for connection in list(self._state.connections):
+            connection.shutdown()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return HttpToolsProtocol(self._config, self._state, {})

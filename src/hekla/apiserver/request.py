@@ -1,0 +1,107 @@
+"""One HTTP request and its answer, free of the server that carried it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from hekla.api.kinds import Kind, Obj
+from hekla.errors import ApiError, BadRequest, Conflict, NotFound
+
+JSON = "application/json"
+BODY_LIMIT = 3 * 1024 * 1024
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Request:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes = b""
+    user: str = "hekla-admin"
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def dry_run(self) -> bool:
+        value = self.query.get("dryRun", "")
+        if value not in ("", "All"):
+            raise BadRequest(f'invalid dryRun option: "{value}"')
+        return value == "All"
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "") not in ("", "false", "0")
+
+    def number(self, name: str) -> int | None:
+        text = self.query.get(name, "")
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+@dataclass(slots=True)
+class Response:
+    """`stream`, when there is one, follows `body`; it is closed when the client goes away."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    stream: AsyncIterator[bytes] | None = None
+
+
+def json_response(document: Any, status: int = 200) -> Response:
+    return Response(status, _encode(document))
+
+
+def error_response(error: ApiError) -> Response:
+    response = json_response(error.to_status(), error.code)
+    if error.retry_after:
+        response.headers.append(("retry-after", str(int(error.retry_after))))
+    return response
+
+
+def success_status(details: Obj | None = None, code: int | None = None) -> Obj:
+    status: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details is not None:
+        status["details"] = details
+    if code is not None:
+        status["code"] = code
+    return status
+
+
+def name_details(kind: Kind, name: str = "") -> Obj:
+    details: Obj = {"name": name} if name else {}
+    if kind.group:
+        details["group"] = kind.group
+    details["kind"] = kind.plural
+    return details
+
+
+def not_found(kind: Kind, name: str) -> NotFound:
+    return NotFound(f'{kind.resource} "{name}" not found', details=name_details(kind, name))
+
+
+def no_such_path() -> NotFound:
+    return NotFound("the server could not find the requested resource", details={})
+
+
+def modified(kind: Kind, name: str) -> Conflict:
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind, name, why)
+
+
+def conflict(kind: Kind, name: str, why: str) -> Conflict:
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', details=name_details(kind, name)
+    )

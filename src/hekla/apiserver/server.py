@@ -1,0 +1,104 @@
+"""The API server as a process: the store, the app, and two listeners.
+
+TCP on loopback with TLS and a token, for kubectl and everything else; a unix socket for the owner's own components.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hekla.api.review import Admission, Reader
+from hekla.apiserver.app import build_app
+from hekla.apiserver.auth import Gate
+from hekla.apiserver.expiry import expire_events
+from hekla.apiserver.listener import Listener, listen_tcp, listen_unix
+from hekla.apiserver.logs import LogProxy
+from hekla.apiserver.store.sqlite import SqliteStore
+from hekla.clock import Clock
+from hekla.errors import HeklaError
+from hekla.log import get_logger
+
+log = get_logger("apiserver")
+
+
+@dataclass(frozen=True)
+class ApiServerSettings:
+    """`port` 0 takes a free one. `token_hash` is what `auth.hash_token` gave. Without certificate there is no TCP."""
+
+    database: Path
+    socket_path: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    token_hash: str = ""
+    kubelet_ca: Path | None = None
+    kubelet_client_certificate: Path | None = None
+    kubelet_client_key: Path | None = None
+
+
+class StoreFailed(HeklaError):
+    """The disk failed under the store: the process must end and be started again."""
+
+
+async def run(
+    settings: ApiServerSettings,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    admission: Callable[[Reader], Admission] | None = None,
+    ready: Callable[[int], None] | None = None,
+) -> None:
+    """Serve until cancelled. `ready` is called with the TCP port (0 when there is none) once both listeners answer."""
+    store = SqliteStore.open(settings.database, clock)
+    listeners: list[Listener] = []
+    try:
+        # 1. The app, and what an empty store must hold.
+        app = build_app(store, clock=clock, rng=rng, admission=admission, logs=_log_proxy(settings))
+        await app.start()
+        # 2. The listeners.
+        listeners.append(Listener(app, listen_unix(settings.socket_path)))
+        port = 0
+        if settings.tls_certificate is not None:
+            tcp = listen_tcp(settings.host, settings.port)
+            port = int(tcp.getsockname()[1])
+            listeners.append(Listener(Gate(app, settings.token_hash), tcp, _tls(settings)))
+        for listener in listeners:
+            await listener.start()
+        log.info("serving", port=port, socket=settings.socket_path, revision=store.revision)
+        if ready is not None:
+            ready(port)
+        # 3. Until cancelled, or until the disk fails.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(expire_events(store, clock))
+            await store.failed()
+            raise StoreFailed("the store has failed; see the log")
+    finally:
+        for listener in listeners:
+            await listener.stop()
+        settings.socket_path.unlink(missing_ok=True)
+        await store.close()
+
+
+def _tls(settings: ApiServerSettings) -> ssl.SSLContext:
+    assert settings.tls_certificate is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _log_proxy(settings: ApiServerSettings) -> LogProxy | None:
+    if (
+        settings.kubelet_ca is None
+        or settings.kubelet_client_certificate is None
+        or settings.kubelet_client_key is None
+    ):
+        return None
+    return LogProxy(settings.kubelet_ca, settings.kubelet_client_certificate, settings.kubelet_client_key)

@@ -1,0 +1,171 @@
+"""Giving an object the shape of its kind: unknown fields go, defaults come, wrong types are named.
+
+`decode_shape` is for Kubernetes' own kinds and behaves as decoding into a Go struct does. `prune` and `fill_defaults`
+are for custom resources and follow their structural schema. All three change the object in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.kinds import Obj
+from hekla.api.quantity import InvalidQuantity, canonical
+from hekla.apiserver.schema import Node
+
+_SCALARS: dict[str, tuple[type, ...]] = {"integer": (int,), "boolean": (bool,), "int-or-string": (int, str)}
+_GO_VALUES: dict[type, str] = {str: "string", list: "array", dict: "object"}
+
+
+class WrongType(Exception):
+    """The object cannot be decoded; the message is Go's."""
+
+
+def decode_shape(value: Obj, node: Node, unknown: list[str], path: str = "") -> None:
+    """Drop nulls and unknown fields (noting their paths), write quantities canonically. Raises WrongType."""
+    properties = node.properties
+    if properties is None:
+        return
+    for name in list(value):
+        below = value[name]
+        child = properties.get(name)
+        if child is None:
+            unknown.append(f"{path}{name}")
+            del value[name]
+        elif below is None:
+            del value[name]
+        elif child.quantity:
+            value[name] = _quantity(below)
+        else:
+            _decode_value(below, child, unknown, f"{path}{name}", node)
+
+
+def _decode_value(value: Any, node: Node, unknown: list[str], path: str, parent: Node) -> None:
+    if node.open:
+        return
+    type_ = node.type
+    if type_ == "string":
+        if type(value) is not str:
+            raise _wrong(value, node, path, parent)
+    elif type_ == "object":
+        if type(value) is not dict:
+            raise _wrong(value, node, path, parent)
+        if node.properties is not None:
+            decode_shape(value, node, unknown, path + ".")
+        elif node.additional is not None:
+            _decode_map(value, node.additional, unknown, path, node)
+    elif type_ == "array":
+        if type(value) is not list:
+            raise _wrong(value, node, path, parent)
+        if node.items is not None:
+            _decode_list(value, node.items, unknown, path, parent)
+    elif type(value) not in _SCALARS.get("int-or-string" if node.int_or_string else type_, (type(value),)):
+        raise _wrong(value, node, path, parent)
+
+
+def _decode_map(value: dict[str, Any], node: Node, unknown: list[str], path: str, parent: Node) -> None:
+    if node.quantity:
+        for name, below in value.items():
+            value[name] = _quantity(below)
+        return
+    for name, below in list(value.items()):
+        if below is None:
+            # parity: Go decodes null in a map of strings as the empty string.
+            value[name] = "" if node.type == "string" else {}
+        else:
+            _decode_value(below, node, unknown, f"{path}[{name}]", parent)
+
+
+def _decode_list(value: list[Any], node: Node, unknown: list[str], path: str, parent: Node) -> None:
+    if node.type == "string":
+        for below in value:
+            if type(below) is not str:
+                raise _wrong(below, node, path, parent)
+        return
+    for index, below in enumerate(value):
+        if below is not None:
+            _decode_value(below, node, unknown, f"{path}[{index}]", parent)
+
+
+def _quantity(value: Any) -> str:
+    if type(value) not in (str, int, float):
+        raise WrongType(f"json: cannot unmarshal {_go_value(value)} into Go value of type resource.Quantity")
+    try:
+        return canonical(value)
+    except InvalidQuantity as error:
+        raise WrongType(str(error)) from None
+
+
+def _wrong(value: Any, node: Node, path: str, parent: Node) -> WrongType:
+    owner = parent.name.rpartition(".")[2]
+    dotted = "".join(part if "]" not in part else part.partition("]")[2] for part in path.split("["))
+    return WrongType(
+        f"json: cannot unmarshal {_go_value(value)} into Go struct field {owner}.{dotted} of type {_go(node)}"
+    )
+
+
+def _go_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    return _GO_VALUES.get(type(value), "null")
+
+
+def _go(node: Node) -> str:
+    if node.name:
+        parts = node.name.split(".")
+        return f"{parts[-2]}.{parts[-1]}"
+    if node.type == "array" and node.items is not None:
+        return f"[]{_go(node.items)}"
+    if node.type == "object" and node.additional is not None:
+        return f"map[string]{_go(node.additional)}"
+    if node.type == "integer":
+        return node.format or "int"
+    return {"boolean": "bool", "number": "float64"}.get(node.type, "string")
+
+
+def prune(value: Any, node: Node, unknown: list[str], path: str = "") -> None:
+    """Drop what a structural schema does not describe."""
+    if isinstance(value, dict):
+        _prune_object(value, node, unknown, path)
+    elif isinstance(value, list) and node.items is not None:
+        for index, below in enumerate(value):
+            prune(below, node.items, unknown, f"{path}[{index}]")
+
+
+def _prune_object(value: Obj, node: Node, unknown: list[str], path: str) -> None:
+    properties = node.properties or {}
+    for name in list(value):
+        here = f"{path}.{name}" if path else name
+        child = properties.get(name) or node.additional
+        if child is not None:
+            prune(value[name], child, unknown, here)
+        elif node.embedded and name in ("apiVersion", "kind", "metadata"):
+            continue
+        elif not node.open:
+            unknown.append(here)
+            del value[name]
+
+
+def fill_defaults(value: Any, node: Node) -> None:
+    """Fill in what a structural schema gives defaults for; null counts as absent where null is not allowed."""
+    if isinstance(value, dict):
+        for name, child in (node.properties or {}).items():
+            if child.has_default and (name not in value or (value[name] is None and not child.nullable)):
+                value[name] = _copy(child.default)
+            if child.has_defaults_below and name in value:
+                fill_defaults(value[name], child)
+        if node.additional is not None and node.additional.has_defaults_below:
+            for below in value.values():
+                fill_defaults(below, node.additional)
+    elif isinstance(value, list) and node.items is not None and node.items.has_defaults_below:
+        for below in value:
+            fill_defaults(below, node.items)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copy(below) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_copy(below) for below in value]
+    return value

@@ -1,0 +1,1 @@
+"""Where objects live: one sequence of revisions, durable or in memory."""

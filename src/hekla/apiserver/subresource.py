@@ -1,0 +1,191 @@
+"""What hangs below an object: status, binding, eviction, finalize, log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.kinds import NAMESPACE, POD, Obj
+from hekla.api.meta import timestamp
+from hekla.api.selector import label_selector_from
+from hekla.apiserver.decoding import decode_object
+from hekla.apiserver.deleting import is_finished, read_options
+from hekla.apiserver.invalid import refusal, required, unsupported
+from hekla.apiserver.logs import LogProxy, log_source
+from hekla.apiserver.path import Route
+from hekla.apiserver.request import Request, Response, conflict, json_response, no_such_path, not_found, success_status
+from hekla.apiserver.resource import Resource
+from hekla.apiserver.store.store import Entry, Key, Remove, Store
+from hekla.apiserver.verbs import Verbs
+from hekla.apiserver.writing import Writer
+from hekla.clock import Clock
+from hekla.errors import BadRequest, Conflict, MethodNotAllowed, TooManyRequests
+
+_BUDGETS = "policy/poddisruptionbudgets"
+
+
+class Subresources:
+    def __init__(self, store: Store, writer: Writer, verbs: Verbs, *, clock: Clock, logs: LogProxy | None) -> None:
+        self._store = store
+        self._writer = writer
+        self._verbs = verbs
+        self._clock = clock
+        self._logs = logs
+
+    async def answer(self, resource: Resource, route: Route, request: Request) -> Response:
+        if route.subresource not in resource.kind.subresources:
+            raise no_such_path()
+        match request.method, route.subresource:
+            case "GET", "status":
+                return await self._verbs.get(resource, route, request)
+            case "PUT", "status":
+                return await self._verbs.update(resource, route, request)
+            case "PATCH", "status":
+                return await self._verbs.patch(resource, route, request)
+            case "PUT", "finalize":
+                return await self._finalize(route, request)
+            case "POST", "binding":
+                return await self._bind(resource, route, request)
+            case "POST", "eviction":
+                return await self._evict(resource, route, request)
+            case "GET", "log":
+                return await self._log(resource, route, request)
+        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+    async def _bind(self, resource: Resource, route: Route, request: Request) -> Response:
+        binding = decode_object(request, "Binding")
+        target = binding.get("target") or {}
+        if not target.get("name"):
+            raise refusal(resource.kind, route.name, [required("target.name")])
+        if target.get("kind") not in (None, "", "Node"):
+            raise refusal(resource.kind, route.name, [unsupported("target.kind", target["kind"], ("Node", "<empty>"))])
+        bind = Bind(route.name, binding, timestamp(self._clock.now()))
+        key = Key(resource.storage, route.namespace, route.name)
+        if request.dry_run:
+            bind(self._store.newest(key))
+        else:
+            await self._store.write(key, bind)
+        return json_response(success_status(code=201), 201)
+
+    async def _evict(self, resource: Resource, route: Route, request: Request) -> Response:
+        eviction = decode_object(request, "Eviction")
+        key = Key(resource.storage, route.namespace, route.name)
+        entry = self._store.newest(key)
+        if entry is None:
+            raise not_found(resource.kind, route.name)
+        self._check_budgets(entry.decode())
+        options = read_options(eviction.get("deleteOptions") or {}, request.query)
+        await self._writer.delete(resource, key, options)
+        return json_response(success_status(code=201), 201)
+
+    def _check_budgets(self, pod: Obj) -> None:
+        for entry in self._store.entries(_BUDGETS, pod["metadata"]["namespace"]):
+            budget = entry.decode()
+            selector = label_selector_from((budget.get("spec") or {}).get("selector"))
+            if selector is None or not selector.matches(pod["metadata"].get("labels")):
+                continue
+            if int((budget.get("status") or {}).get("disruptionsAllowed", 0)) <= 0:
+                why = f"The disruption budget {entry.key.name} needs more healthy pods than there are now"
+                raise TooManyRequests(
+                    "Cannot evict pod as it would violate the pod's disruption budget.",
+                    details={"causes": [{"reason": "DisruptionBudget", "message": why}]},
+                )
+
+    async def _finalize(self, route: Route, request: Request) -> Response:
+        """Replace a namespace's `spec.finalizers`; the last one gone, a deleted namespace goes too."""
+        wanted = decode_object(request, NAMESPACE.kind)
+        entry = await self._store.write(Key("/namespaces", "", route.name), _Finalize(route.name, wanted))
+        return Response(200, entry.value)
+
+    async def _log(self, resource: Resource, route: Route, request: Request) -> Response:
+        entry = self._store.get(Key(resource.storage, route.namespace, route.name))
+        if entry is None:
+            raise not_found(resource.kind, route.name)
+        pod = entry.decode()
+        node_name = (pod.get("spec") or {}).get("nodeName") or ""
+        node = self._store.get(Key("/nodes", "", node_name)) if node_name else None
+        source = log_source(pod, node.decode() if node is not None else None, request.query)
+        if source is None:
+            # parity: a pod that is on no node yet has an empty log.
+            return Response(200, b"", "text/plain")
+        if self._logs is None:
+            raise BadRequest("this server has no connection to nodes")
+        return await self._logs.open(source)
+
+
+class Bind:
+    """A guard: the pod on its node, unless it must not be."""
+
+    def __init__(self, name: str, binding: Obj, now: str) -> None:
+        self._name = name
+        self._binding = binding
+        self._now = now
+
+    def __call__(self, current: Entry | None) -> Obj:
+        if current is None:
+            raise not_found(POD, self._name)
+        pod = current.decode()
+        self._check(pod)
+        pod["spec"]["nodeName"] = self._binding["target"]["name"]
+        annotations = (self._binding.get("metadata") or {}).get("annotations")
+        if annotations:
+            pod["metadata"].setdefault("annotations", {}).update(annotations)
+        _set_scheduled(pod.setdefault("status", {}), self._now)
+        return pod
+
+    def _check(self, pod: Obj) -> None:
+        wanted = self._binding.get("metadata") or {}
+        metadata = pod["metadata"]
+        for field, title in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+            if wanted.get(field) and wanted[field] != metadata[field]:
+                raise conflict(
+                    POD,
+                    self._name,
+                    f"StorageError: invalid object, Code: 4, Key: /registry/pods/{metadata['namespace']}/{self._name}, "
+                    f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {title} in precondition: "
+                    f"{wanted[field]}, {title} in object meta: {metadata[field]}",
+                )
+        if metadata.get("deletionTimestamp"):
+            raise self._refused(f"pod {self._name} is being deleted, cannot be assigned to a host")
+        node = pod["spec"].get("nodeName")
+        if node:
+            raise self._refused(f'pod {self._name} is already assigned to node "{node}"')
+        if pod["spec"].get("schedulingGates"):
+            raise self._refused(f"pod {self._name} has non-empty .spec.schedulingGates")
+
+    def _refused(self, why: str) -> Conflict:
+        return Conflict(
+            f'Operation cannot be fulfilled on pods/binding "{self._name}": {why}',
+            details={"name": self._name, "kind": "pods/binding"},
+        )
+
+
+class _Finalize:
+    def __init__(self, name: str, wanted: Obj) -> None:
+        self._name = name
+        self._wanted = wanted
+
+    def __call__(self, current: Entry | None) -> Obj | Remove:
+        if current is None:
+            raise not_found(NAMESPACE, self._name)
+        namespace = current.decode()
+        finalizers = (self._wanted.get("spec") or {}).get("finalizers") or []
+        if finalizers:
+            namespace.setdefault("spec", {})["finalizers"] = finalizers
+        else:
+            namespace.setdefault("spec", {}).pop("finalizers", None)
+        return Remove(namespace) if is_finished(namespace) else namespace
+
+
+def _set_scheduled(status: Obj, now: str) -> None:
+    condition: dict[str, Any] = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
+    conditions = status.setdefault("conditions", [])
+    for index, each in enumerate(conditions):
+        if each.get("type") == "PodScheduled":
+            conditions[index] = condition
+            return
+    conditions.append(condition)

@@ -1,0 +1,295 @@
+"""Rules of Kubernetes' own kinds that no schema expresses: names, labels, pods, services, what may not change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hekla.api.kinds import Kind, Obj
+from hekla.apiserver.invalid import Problem, duplicate, forbidden, invalid, required, too_long, unsupported
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SERVICE_NAME_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_LABEL_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_ANNOTATION_BYTES = 256 * 1024
+_DATA_BYTES = 1024 * 1024
+_LABEL_NAMED = frozenset({"/namespaces"})
+_SERVICE_NAMED = frozenset({"/services"})
+_PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
+
+Validator = Callable[[Obj], list[Problem]]
+
+
+def validate_metadata(obj: Obj, kind: Kind) -> list[Problem]:
+    metadata = obj["metadata"]
+    name = metadata.get("name") or ""
+    if not name:
+        return [required("metadata.name", "name or generateName is required")]
+    problems = _name_problems(name, kind)
+    problems += [problem for key in metadata.get("labels") or () for problem in _key_problems("metadata.labels", key)]
+    for value in (metadata.get("labels") or {}).values():
+        if len(value) > 63:
+            problems.append(invalid("metadata.labels", value, "must be no more than 63 bytes"))
+        elif not _LABEL_VALUE.fullmatch(value):
+            problems.append(invalid("metadata.labels", value, _LABEL_VALUE_TEXT))
+    annotations = metadata.get("annotations") or {}
+    problems += [p for key in annotations for p in _key_problems("metadata.annotations", key.lower())]
+    if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATION_BYTES:
+        problems.append(too_long("metadata.annotations", _ANNOTATION_BYTES))
+    return problems
+
+
+def _name_problems(name: str, kind: Kind) -> list[Problem]:
+    storage = f"{kind.group}/{kind.plural}"
+    if kind.group in _PATH_NAMED:
+        bad = name in (".", "..") or "/" in name or "%" in name
+        return [invalid("metadata.name", name, "may not contain '/'")] if bad else []
+    if storage in _SERVICE_NAMED:
+        pattern, most, text = _SERVICE_NAME, 63, _SERVICE_NAME_TEXT
+    elif storage in _LABEL_NAMED:
+        pattern, most, text = _LABEL, 63, _LABEL_TEXT
+    else:
+        pattern, most, text = _SUBDOMAIN, 253, _SUBDOMAIN_TEXT
+    problems = []
+    if len(name) > most:
+        problems.append(invalid("metadata.name", name, f"must be no more than {most} bytes"))
+    if not pattern.fullmatch(name):
+        problems.append(invalid("metadata.name", name, text))
+    return problems
+
+
+def _key_problems(field: str, key: str) -> list[Problem]:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (not _SUBDOMAIN.fullmatch(prefix) or len(prefix) > 253):
+        return [invalid(field, key, f"prefix part {_SUBDOMAIN_TEXT}")]
+    if len(name) > 63:
+        return [invalid(field, key, "name part must be no more than 63 bytes")]
+    return [] if _QUALIFIED.fullmatch(name) else [invalid(field, key, _QUALIFIED_TEXT)]
+
+
+def validate_pod(pod: Obj) -> list[Problem]:
+    spec = pod.get("spec") or {}
+    problems: list[Problem] = []
+    volumes = _volume_names(spec, problems)
+    if not spec.get("containers"):
+        problems.append(required("spec.containers"))
+    names: set[str] = set()
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            problems += _container_problems(container, f"spec.{field}[{index}]", names, volumes)
+    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
+        problems.append(unsupported("spec.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never")))
+    if spec.get("dnsPolicy") not in ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"):
+        supported = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+        problems.append(unsupported("spec.dnsPolicy", spec.get("dnsPolicy"), supported))
+    for field in ("hostname", "subdomain"):
+        if spec.get(field) and (len(spec[field]) > 63 or not _LABEL.fullmatch(spec[field])):
+            problems.append(invalid(f"spec.{field}", spec[field], _LABEL_TEXT))
+    return problems
+
+
+def _volume_names(spec: Obj, problems: list[Problem]) -> set[str]:
+    names: set[str] = set()
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        name = volume.get("name") or ""
+        if not name:
+            problems.append(required(f"spec.volumes[{index}].name"))
+        elif not _LABEL.fullmatch(name) or len(name) > 63:
+            problems.append(invalid(f"spec.volumes[{index}].name", name, _LABEL_TEXT))
+        elif name in names:
+            problems.append(duplicate(f"spec.volumes[{index}].name", f'"{name}"'))
+        names.add(name)
+    return names
+
+
+def _container_problems(container: Obj, path: str, names: set[str], volumes: set[str]) -> list[Problem]:
+    problems: list[Problem] = []
+    name = container.get("name") or ""
+    if not name:
+        problems.append(required(f"{path}.name"))
+    elif not _LABEL.fullmatch(name) or len(name) > 63:
+        problems.append(invalid(f"{path}.name", name, _LABEL_TEXT))
+    elif name in names:
+        problems.append(duplicate(f"{path}.name", f'"{name}"'))
+    names.add(name)
+    if not container.get("image"):
+        problems.append(required(f"{path}.image"))
+    for index, port in enumerate(container.get("ports") or ()):
+        problems += _port_problems(port.get("containerPort"), f"{path}.ports[{index}].containerPort")
+    for index, variable in enumerate(container.get("env") or ()):
+        if not variable.get("name"):
+            problems.append(required(f"{path}.env[{index}].name"))
+    mounted: set[str] = set()
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        problems += _mount_problems(mount, f"{path}.volumeMounts[{index}]", volumes, mounted)
+    return problems
+
+
+def _mount_problems(mount: Obj, path: str, volumes: set[str], mounted: set[str]) -> list[Problem]:
+    problems: list[Problem] = []
+    if not mount.get("name"):
+        problems.append(required(f"{path}.name"))
+    elif mount["name"] not in volumes:
+        problems.append(Problem(f"{path}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"'))
+    where = mount.get("mountPath")
+    if not where:
+        problems.append(required(f"{path}.mountPath"))
+    elif where in mounted:
+        problems.append(invalid(f"{path}.mountPath", where, "must be unique"))
+    mounted.add(where or "")
+    if ".." in str(mount.get("subPath") or "").split("/"):
+        problems.append(invalid(f"{path}.subPath", mount["subPath"], "must not contain '..'"))
+    return problems
+
+
+def _port_problems(port: Any, path: str) -> list[Problem]:
+    if port is None:
+        return [required(path)]
+    if not isinstance(port, int) or not 0 < port < 65536:
+        return [invalid(path, port, "must be between 1 and 65535, inclusive")]
+    return []
+
+
+def validate_service(service: Obj) -> list[Problem]:
+    spec = service.get("spec") or {}
+    problems: list[Problem] = []
+    headless = spec.get("clusterIP") == "None"
+    if not spec.get("ports") and not headless and spec.get("type") != "ExternalName":
+        problems.append(required("spec.ports"))
+    ports = spec.get("ports") or ()
+    for index, port in enumerate(ports):
+        if len(ports) > 1 and not port.get("name"):
+            problems.append(required(f"spec.ports[{index}].name"))
+        problems += _port_problems(port.get("port"), f"spec.ports[{index}].port")
+    types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+    if spec.get("type") not in types:
+        problems.append(unsupported("spec.type", spec.get("type"), types))
+    return problems
+
+
+def validate_data(obj: Obj) -> list[Problem]:
+    data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    problems = [
+        invalid(f"data[{key}]", key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.'")
+        for key in [*data, *binary]
+        if not _DATA_KEY.fullmatch(key) or len(key) > 253
+    ]
+    if sum(len(value) for value in [*data.values(), *binary.values()]) > _DATA_BYTES:
+        problems.append(too_long("", _DATA_BYTES))
+    return problems
+
+
+def validate_definition(definition: Obj) -> list[Problem]:
+    spec = definition.get("spec") or {}
+    problems = [required(f"spec.{name}") for name in ("group", "scope", "versions") if not spec.get(name)]
+    names = spec.get("names") or {}
+    problems += [required(f"spec.names.{name}") for name in ("plural", "kind") if not names.get(name)]
+    wanted = f"{names.get('plural')}.{spec.get('group')}"
+    if not problems and definition["metadata"].get("name") != wanted:
+        problems.append(
+            invalid("metadata.name", definition["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
+        )
+    stored = [version for version in spec.get("versions") or () if version.get("storage")]
+    if spec.get("versions") and len(stored) != 1:
+        problems.append(
+            invalid("spec.versions", len(stored), "must have exactly one version marked as storage version")
+        )
+    return problems
+
+
+VALIDATORS: dict[str, Validator] = {
+    "/pods": validate_pod,
+    "/services": validate_service,
+    "/configmaps": validate_data,
+    "/secrets": validate_data,
+    "apiextensions.k8s.io/customresourcedefinitions": validate_definition,
+}
+
+_POD_UPDATES = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def validate_pod_update(new: Obj, old: Obj) -> list[Problem]:
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if spec == before:
+        return []
+    if len(spec.get("containers") or ()) != len(before.get("containers") or ()):
+        return [forbidden("spec.containers", "pod updates may not add or remove containers")]
+    if _without_changeable(spec, before) != _without_changeable(before, before):
+        return [forbidden("spec", _POD_UPDATES)]
+    return []
+
+
+def _without_changeable(spec: Obj, before: Obj) -> Obj:
+    kept = {key: value for key, value in spec.items() if key != "activeDeadlineSeconds"}
+    for field in ("containers", "initContainers"):
+        if field in kept:
+            kept[field] = [{key: value for key, value in c.items() if key != "image"} for c in kept[field]]
+    known = before.get("tolerations") or []
+    tolerations = spec.get("tolerations") or []
+    if all(each in tolerations for each in known):
+        kept["tolerations"] = known
+    if before.get("schedulingGates"):
+        # Gates may only be taken away; while there are any, node selection may still be narrowed.
+        gates = spec.get("schedulingGates") or []
+        if all(gate in before["schedulingGates"] for gate in gates):
+            kept["schedulingGates"] = before["schedulingGates"]
+    return kept
+
+
+def validate_immutable_data(new: Obj, old: Obj) -> list[Problem]:
+    if not old.get("immutable"):
+        return []
+    return [
+        forbidden(field, "field is immutable when `immutable` is set")
+        for field in ("immutable", "data", "binaryData")
+        if new.get(field) != old.get(field)
+    ]
+
+
+def validate_service_update(new: Obj, old: Obj) -> list[Problem]:
+    before, after = (old.get("spec") or {}).get("clusterIP"), (new.get("spec") or {}).get("clusterIP")
+    if before and after != before and (new.get("spec") or {}).get("type") != "ExternalName":
+        return [invalid("spec.clusterIPs[0]", [after], "may not change once set")]
+    return []
+
+
+UPDATE_VALIDATORS: dict[str, Callable[[Obj, Obj], list[Problem]]] = {
+    "/pods": validate_pod_update,
+    "/configmaps": validate_immutable_data,
+    "/secrets": validate_immutable_data,
+    "/services": validate_service_update,
+}

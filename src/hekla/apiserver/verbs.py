@@ -1,0 +1,281 @@
+"""The verbs on a resource: each takes a request that has been routed and gives the answer."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from hekla.api.kinds import Obj
+from hekla.apiserver.apply import apply_configuration
+from hekla.apiserver.decoding import decode_document, decode_object, duplicate_fields
+from hekla.apiserver.deleting import read_options
+from hekla.apiserver.listing import list_page, parse_revision, wait_for_revision
+from hekla.apiserver.patching import PatchRefused, PatchTooLarge, json_patch, merge_patch, strategic_patch
+from hekla.apiserver.path import Route
+from hekla.apiserver.presenting import choose_presentation
+from hekla.apiserver.request import (
+    Request,
+    Response,
+    json_response,
+    name_details,
+    not_found,
+    success_status,
+)
+from hekla.apiserver.resource import Resource
+from hekla.apiserver.selecting import read_selection
+from hekla.apiserver.store.store import Key, Store
+from hekla.apiserver.watching import start_watch
+from hekla.apiserver.writing import Options, Writer, Written
+from hekla.clock import Clock
+from hekla.errors import BadRequest, Invalid, MethodNotAllowed, NotFound, TooLarge, UnsupportedMediaType
+
+_PATCHES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml", "apply-patch+json")
+_RETURNS_OBJECT = frozenset({"/pods", "/services", "/serviceaccounts", "/persistentvolumeclaims"})
+
+
+class Verbs:
+    def __init__(self, store: Store, writer: Writer, *, clock: Clock, rng: random.Random) -> None:
+        self._store = store
+        self._writer = writer
+        self._clock = clock
+        self._rng = rng
+
+    async def get(self, resource: Resource, route: Route, request: Request) -> Response:
+        presentation = choose_presentation(resource, request, self._clock.now)
+        revision = parse_revision(request.query.get("resourceVersion", ""))
+        if revision:
+            await wait_for_revision(self._store, resource, revision)
+        entry = self._store.get(_key(resource, route))
+        if entry is None:
+            raise not_found(resource.kind, route.name)
+        return Response(200, presentation.one(entry.value))
+
+    async def list(self, resource: Resource, route: Route, request: Request) -> Response:
+        """Lists, and watches when asked to."""
+        selection = read_selection(resource, route.namespace, request.query, route.name)
+        presentation = choose_presentation(resource, request, self._clock.now)
+        if request.flag("watch"):
+            lines = start_watch(self._store, selection, presentation, request, self._rng)
+            return Response(200, stream=lines)
+        return Response(200, presentation.page(await list_page(self._store, selection, request)))
+
+    async def create(self, resource: Resource, route: Route, request: Request) -> Response:
+        obj = decode_object(request, resource.kind.kind)
+        check_type(obj, resource)
+        _check_namespace(obj, resource, route)
+        options = _options(request)
+        written = await self._writer.create(resource, route.namespace or _namespace(obj, resource), obj, options)
+        return self._answer(resource, request, written, options)
+
+    async def update(self, resource: Resource, route: Route, request: Request) -> Response:
+        obj = decode_object(request, resource.kind.kind)
+        check_type(obj, resource)
+        _check_namespace(obj, resource, route)
+        name = (obj.get("metadata") or {}).get("name") if isinstance(obj.get("metadata"), dict) else None
+        if name and name != route.name:
+            raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+        if not name:
+            obj.setdefault("metadata", {})["name"] = route.name
+        options = _options(request)
+        key = _key(resource, route)
+        if resource.creates_on_update and self._store.newest(key) is None:
+            written = await self._writer.create(resource, route.namespace, obj, options)
+        else:
+            replacement = _Replacement(obj)
+            written = await self._writer.update(resource, key, replacement, options, subresource=route.subresource)
+        return self._answer(resource, request, written, options)
+
+    async def patch(self, resource: Resource, route: Route, request: Request) -> Response:
+        style = request.content_type.removeprefix("application/")
+        if style not in _PATCHES:
+            raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+        if style == "strategic-merge-patch+json" and resource.is_custom:
+            raise UnsupportedMediaType(
+                "the body of the request was in an unknown format - accepted media types include: "
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+            )
+        try:
+            patch = decode_document(request.body)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        options = _options(request)
+        key = _key(resource, route)
+        if style.startswith("apply-patch"):
+            written = await self._apply(resource, route, request, patch, options)
+        else:
+            transform = _Patch(style, patch, resource)
+            written = await self._writer.update(resource, key, transform, options, subresource=route.subresource)
+        return self._answer(resource, request, written, options)
+
+    async def delete(self, resource: Resource, route: Route, request: Request) -> Response:
+        options = read_options(_delete_document(request), request.query)
+        written = await self._writer.delete(resource, _key(resource, route), options)
+        if written.removed and resource.storage not in _RETURNS_OBJECT:
+            obj = msgspec.json.decode(written.value)
+            details = {**name_details(resource.kind, route.name), "uid": obj["metadata"]["uid"]}
+            return json_response(success_status(details))
+        return Response(200, choose_presentation(resource, request, self._clock.now).one(written.value))
+
+    async def delete_collection(self, resource: Resource, route: Route, request: Request) -> Response:
+        selection = read_selection(resource, route.namespace, request.query)
+        options = read_options(_delete_document(request), request.query)
+        page = await list_page(self._store, selection, request)
+        for entry in page.entries:
+            try:
+                await self._writer.delete(resource, entry.key, options)
+            except NotFound:
+                continue
+        return Response(200, choose_presentation(resource, request, self._clock.now).page(page))
+
+    async def _apply(self, resource: Resource, route: Route, request: Request, patch: Any, options: Options) -> Written:
+        manager = request.query.get("fieldManager", "")
+        if not isinstance(patch, dict):
+            raise BadRequest("error decoding YAML: an apply configuration is an object")
+        if not manager:
+            raise Invalid(
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+                details={
+                    "group": "meta.k8s.io",
+                    "kind": "PatchOptions",
+                    "causes": [
+                        {
+                            "reason": "FieldValueRequired",
+                            "message": "Required value: is required for apply patch",
+                            "field": "fieldManager",
+                        }
+                    ],
+                },
+            )
+        check_type(patch, resource)
+        _check_namespace(patch, resource, route)
+        patch.setdefault("metadata", {})["name"] = route.name
+        apply = _Apply(resource, patch, manager, request.flag("force"), route.subresource, self._clock)
+        key = _key(resource, route)
+        if self._store.newest(key) is None:
+            obj = apply({"metadata": {}})
+            return await self._writer.create(resource, route.namespace, obj, options)
+        return await self._writer.update(resource, key, apply, options, subresource=route.subresource)
+
+    def _answer(self, resource: Resource, request: Request, written: Written, options: Options) -> Response:
+        presentation = choose_presentation(resource, request, self._clock.now)
+        response = Response(201 if written.created else 200, presentation.one(written.value))
+        response.headers += [("warning", f'299 - "{_escape(each)}"') for each in options.warnings]
+        return response
+
+
+class _Replacement:
+    def __init__(self, obj: Obj) -> None:
+        self._value = msgspec.json.encode(obj)
+
+    def __call__(self, current: Obj) -> Obj:
+        obj: Obj = msgspec.json.decode(self._value)
+        return obj
+
+
+class _Patch:
+    def __init__(self, style: str, patch: Any, resource: Resource) -> None:
+        self._style = style
+        self._patch = patch
+        self._resource = resource
+
+    def __call__(self, current: Obj) -> Obj:
+        try:
+            result = self._result(current)
+        except PatchTooLarge:
+            raise TooLarge("The allowed maximum operations in a JSON patch is 10000, got more", details={}) from None
+        except PatchRefused:
+            raise Invalid("the server rejected our request due to an error in our request", details={}) from None
+        if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
+            raise BadRequest("the patch leaves no object")
+        return result
+
+    def _result(self, current: Obj) -> Any:
+        if self._style == "json-patch+json":
+            return json_patch(current, msgspec.json.decode(msgspec.json.encode(self._patch)))
+        if not isinstance(self._patch, dict):
+            raise BadRequest("json: cannot unmarshal into Go value of type map[string]interface {}")
+        # Parts of the patch end up in the object, which later steps change: each attempt needs its own.
+        patch = msgspec.json.decode(msgspec.json.encode(self._patch))
+        if self._style == "merge-patch+json":
+            return merge_patch(current, patch)
+        return strategic_patch(current, patch, self._resource.schema)
+
+
+class _Apply:
+    def __init__(
+        self, resource: Resource, configuration: Obj, manager: str, force: bool, subresource: str, clock: Clock
+    ) -> None:
+        self._resource = resource
+        self._value = msgspec.json.encode(configuration)
+        self._manager = manager
+        self._force = force
+        self._subresource = subresource
+        self._clock = clock
+
+    def __call__(self, current: Obj) -> Obj:
+        return apply_configuration(
+            current,
+            msgspec.json.decode(self._value),
+            self._resource,
+            manager=self._manager,
+            force=self._force,
+            subresource=self._subresource,
+            now=self._clock.now(),
+        )
+
+
+def check_type(obj: Obj, resource: Resource) -> None:
+    """The body's own apiVersion and kind, where it has them, must be those of the path."""
+    kind = resource.kind
+    version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    if name != kind.kind or version != kind.api_version:
+        shown = str(version).rpartition("/")[2]
+        raise BadRequest(
+            f'{name} in version "{shown}" cannot be handled as a {kind.kind}: '
+            f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+
+
+def _check_namespace(obj: Obj, resource: Resource, route: Route) -> None:
+    metadata = obj.get("metadata")
+    given = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if given and resource.kind.namespaced and route.namespace and given != route.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _namespace(obj: Obj, resource: Resource) -> str:
+    if not resource.kind.namespaced:
+        return ""
+    raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+
+def _key(resource: Resource, route: Route) -> Key:
+    return Key(resource.storage, route.namespace if resource.kind.namespaced else "", route.name)
+
+
+def _options(request: Request) -> Options:
+    validation = request.query.get("fieldValidation", "")
+    if validation not in ("", "Ignore", "Warn", "Strict"):
+        raise BadRequest(f'invalid fieldValidation option: "{validation}"')
+    options = Options(dry_run=request.dry_run, strict=validation == "Strict", quiet=validation == "Ignore")
+    if validation in ("Warn", "Strict"):
+        options.duplicates = duplicate_fields(request.body)
+    return options
+
+
+def _delete_document(request: Request) -> Obj:
+    if not request.body:
+        return {}
+    try:
+        document = decode_document(request.body)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    if not isinstance(document, dict):
+        raise BadRequest("the options of a delete are an object")
+    return document
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,374 @@
+"""The one path of every write: shape, default, admit, check, commit.
+
+`create`, `update` and `delete` each read the newest state, decide what it becomes and commit under a guard. Where
+admission is asked, other writes may come between; the guard notices and the write is decided again from the top.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hekla.api.kinds import NAMESPACE, PRIORITY_CLASS, Kind, Obj
+from hekla.api.meta import timestamp
+from hekla.apiserver.admitting import Admitter
+from hekla.apiserver.checking import check
+from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
+from hekla.apiserver.definitions import load_definitions
+from hekla.apiserver.deleting import DeleteOptions, check_preconditions, decide_delete, is_finished
+from hekla.apiserver.identity import bump_generation, carry_metadata, drop_empty, prepare_metadata
+from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
+from hekla.apiserver.request import conflict, modified, name_details, not_found
+from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
+from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
+from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
+from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_metadata
+from hekla.clock import Clock
+from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden
+
+_encode = msgspec.json.Encoder().encode
+Transform = Callable[[Obj], Obj]
+
+
+@dataclass(slots=True)
+class Options:
+    """How a write was asked for. `warnings` collects what the answer's headers will say."""
+
+    dry_run: bool = False
+    strict: bool = False
+    quiet: bool = False
+    warnings: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The answer to a write: the object's bytes, and whether it is gone now."""
+
+    value: bytes
+    removed: bool = False
+    created: bool = False
+
+
+class _Stale(Exception):
+    """The object changed between decision and commit."""
+
+
+class Writer:
+    def __init__(self, store: Store, *, clock: Clock, rng: random.Random, admitter: Admitter | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._admitter = admitter
+
+    async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
+        kind = resource.kind
+        # 1. The object gets the shape of its kind and the metadata only the server writes.
+        self._shape(resource, obj, options)
+        if obj["metadata"].get("resourceVersion"):
+            raise ApiError("resourceVersion should not be set on objects to be created", reason="")
+        prepare_metadata(obj, resource, namespace, self._clock.now(), self._rng)
+        if resource.is_custom and resource.has_status:
+            obj.pop("status", None)
+        self._default(resource, obj)
+        # 2. Admission: the built-in kind first, then ours.
+        if kind.namespaced:
+            self._check_namespace(resource, namespace, str(obj["metadata"].get("name", "")))
+        if resource.storage == "/pods":
+            self._admit_pod(obj)
+        admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
+        if admitted:
+            assert self._admitter is not None
+            obj = await self._admitter.mutate(resource, "CREATE", obj, None, options.dry_run)
+            self._shape(resource, obj, Options(quiet=True))
+        if resource.storage == "/pods":
+            default_pod_status(obj)
+        # 3. Everything that is wrong with it, at once.
+        self._check(resource, obj, None)
+        if admitted:
+            assert self._admitter is not None
+            await self._admitter.validate(resource, "CREATE", obj, None, options.dry_run)
+        if resource.storage == DEFINITIONS_RESOURCE:
+            _establish(obj, self._clock)
+        # 4. Commit, unless the name is taken.
+        key = Key(resource.storage, namespace if kind.namespaced else "", obj["metadata"]["name"])
+        value = await self._commit(key, _Create(kind, obj), options.dry_run)
+        return Written(value, created=True)
+
+    async def update(
+        self, resource: Resource, key: Key, transform: Transform, options: Options, *, subresource: str = ""
+    ) -> Written:
+        """`transform` turns the object as it is into the object wanted; it may be called again."""
+        while True:
+            entry = self._store.newest(key)
+            if entry is None:
+                raise not_found(resource.kind, key.name)
+            try:
+                return await self._update(resource, key, entry, transform, options, subresource)
+            except _Stale:
+                continue
+
+    async def delete(self, resource: Resource, key: Key, options: DeleteOptions) -> Written:
+        while True:
+            entry = self._store.newest(key)
+            if entry is None:
+                raise not_found(resource.kind, key.name)
+            obj = entry.decode()
+            check_preconditions(obj, resource, options)
+            if self._admitter is not None and self._admitter.interested(resource, "DELETE"):
+                await self._admitter.validate(resource, "DELETE", None, obj, options.dry_run)
+            answer = decide_delete(obj, resource, options, self._clock.now())
+            try:
+                value = await self._commit(key, _Replace(entry, answer), options.dry_run)
+            except _Stale:
+                continue
+            return Written(value, removed=isinstance(answer, Remove))
+
+    async def _update(
+        self, resource: Resource, key: Key, entry: Entry, transform: Transform, options: Options, subresource: str
+    ) -> Written:
+        old = entry.decode()
+        # 1. What is wanted, in the shape of its kind; what this write may not touch stays as it is.
+        new = transform(entry.decode())
+        self._shape(resource, new, options)
+        _check_identity(new, old, resource)
+        new["metadata"].pop("resourceVersion", None)
+        if subresource == "status":
+            new = _status_update(new, old, resource)
+        carry_metadata(new, old)
+        if resource.has_status and not subresource:
+            _keep(new, old, "status")
+        self._default(resource, new)
+        # 2. Admission looks at the object itself, not at its status.
+        admitter = self._admitter
+        admitted = not subresource and admitter is not None and admitter.interested(resource, "UPDATE")
+        if admitted and admitter is not None:
+            new = await admitter.mutate(resource, "UPDATE", new, old, options.dry_run)
+        bump_generation(new, old, resource)
+        self._check(resource, new, old)
+        if admitted and admitter is not None:
+            await admitter.validate(resource, "UPDATE", new, old, options.dry_run)
+        # 3. Nothing changed: no new revision. Last finalizer gone: gone.
+        answer: Obj | Remove | Keep = new
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if is_finished(new):
+            answer = Remove(new)
+        elif new == old:
+            answer = KEEP
+        value = await self._commit(key, _Replace(entry, answer), options.dry_run)
+        return Written(value, removed=isinstance(answer, Remove))
+
+    async def _commit(self, key: Key, guard: Guard, dry_run: bool) -> bytes:
+        if not dry_run:
+            return (await self._store.write(key, guard)).value
+        current = self._store.newest(key)
+        answer = guard(current)
+        if isinstance(answer, Keep):
+            assert current is not None
+            return current.value
+        return _encode(answer.obj if isinstance(answer, Remove) else answer)
+
+    def _shape(self, resource: Resource, obj: Obj, options: Options) -> None:
+        kind = resource.kind
+        unknown: list[str] = []
+        obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
+        if not isinstance(obj.get("metadata"), dict):
+            obj["metadata"] = {}
+        try:
+            if resource.is_custom:
+                decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
+                _prune_custom(resource, obj, unknown)
+            else:
+                decode_shape(obj, resource.schema, unknown)
+        except WrongType as error:
+            raise BadRequest(
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+            ) from None
+        drop_empty(obj["metadata"])
+        if not options.quiet:
+            _report(kind, unknown, options)
+
+    def _default(self, resource: Resource, obj: Obj) -> None:
+        if resource.is_custom:
+            fill_defaults(obj, resource.schema)
+        else:
+            defaulter = DEFAULTERS.get(resource.storage)
+            if defaulter is not None:
+                defaulter(obj)
+
+    def _check(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
+        problems = validate_metadata(obj, resource.kind)
+        if resource.is_custom:
+            problems += check({name: value for name, value in obj.items() if name != "metadata"}, resource.schema)
+        else:
+            validator = VALIDATORS.get(resource.storage)
+            problems += validator(obj) if validator is not None else []
+        if old is not None:
+            rule = UPDATE_VALIDATORS.get(resource.storage)
+            problems += rule(obj, old) if rule is not None else []
+            problems += _finalizer_problems(obj, old)
+        if problems:
+            raise refusal(resource.kind, str(obj["metadata"].get("name", "")), problems)
+
+    def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        entry = self._store.newest(Key("/namespaces", "", namespace))
+        if entry is None:
+            raise not_found(NAMESPACE, namespace)
+        if b'"deletionTimestamp":' in entry.value:
+            details = name_details(resource.kind, name)
+            details["causes"] = [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {namespace} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ]
+            raise Forbidden(
+                f'{resource.kind.resource} "{name}" is forbidden: unable to create new content in namespace '
+                f"{namespace} because it is being terminated",
+                details=details,
+            )
+
+    def _admit_pod(self, pod: Obj) -> None:
+        """Priority and service account, as the real server's own admission sets them."""
+        spec = pod["spec"]
+        if not spec.get("serviceAccountName"):
+            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+        wanted = spec.get("priorityClassName")
+        if wanted:
+            entry = self._store.newest(Key(f"{PRIORITY_CLASS.group}/{PRIORITY_CLASS.plural}", "", wanted))
+            if entry is None:
+                name = str(pod["metadata"].get("name", ""))
+                raise Forbidden(
+                    f'pods "{name}" is forbidden: no PriorityClass with name {wanted} was found',
+                    details={"name": name, "kind": "pods"},
+                )
+            found = entry.decode()
+        else:
+            found = self._default_priority_class() or {}
+            if found:
+                spec["priorityClassName"] = found["metadata"]["name"]
+        spec["priority"] = found.get("value", 0)
+        spec["preemptionPolicy"] = found.get("preemptionPolicy", "PreemptLowerPriority")
+
+    def _default_priority_class(self) -> Obj | None:
+        for entry in self._store.entries(f"{PRIORITY_CLASS.group}/{PRIORITY_CLASS.plural}"):
+            if b'"globalDefault":true' in entry.value:
+                return entry.decode()
+        return None
+
+
+class _Create:
+    """A guard: the object, unless there is one of that name."""
+
+    def __init__(self, kind: Kind, obj: Obj) -> None:
+        self._kind = kind
+        self._obj = obj
+
+    def __call__(self, current: Entry | None) -> Obj:
+        if current is not None:
+            name = self._obj["metadata"]["name"]
+            raise AlreadyExists(
+                f'{self._kind.resource} "{name}" already exists', details=name_details(self._kind, name)
+            )
+        return self._obj
+
+
+class _Replace:
+    """A guard: the answer decided from `entry`, provided that is still the newest."""
+
+    def __init__(self, entry: Entry, answer: Obj | Remove | Keep) -> None:
+        self._entry = entry
+        self._answer = answer
+
+    def __call__(self, current: Entry | None) -> Obj | Remove | Keep:
+        if current is not self._entry:
+            raise _Stale
+        return self._answer
+
+
+def _prune_custom(resource: Resource, obj: Obj, unknown: list[str]) -> None:
+    apart = {name: obj.pop(name) for name in ("apiVersion", "kind", "metadata")}
+    prune(obj, resource.schema, unknown)
+    rest = dict(obj)
+    obj.clear()
+    obj.update(apart)
+    obj.update(rest)
+
+
+def _report(kind: Kind, unknown: list[str], options: Options) -> None:
+    words = [f'unknown field "{path}"' for path in unknown]
+    words += [f'duplicate field "{path}"' for path in options.duplicates]
+    if words and options.strict:
+        raise BadRequest(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {', '.join(words)}"
+        )
+    options.warnings[:] = words
+
+
+def _check_identity(new: Obj, old: Obj, resource: Resource) -> None:
+    kind, name = resource.kind, str(old["metadata"]["name"])
+    metadata, before = new["metadata"], old["metadata"]
+    if metadata.get("uid") and metadata["uid"] != before["uid"]:
+        why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {before['uid']}"
+        raise conflict(
+            kind,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/"
+            f"{before.get('namespace', '')}{'/' if before.get('namespace') else ''}{name}, "
+            f"ResourceVersion: 0, AdditionalErrorMsg: {why}",
+        )
+    revision = metadata.get("resourceVersion")
+    if not revision and resource.needs_revision_to_update:
+        raise refusal(kind, name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
+    if revision and revision != before["resourceVersion"]:
+        raise modified(kind, name)
+
+
+def _status_update(new: Obj, old: Obj, resource: Resource) -> Obj:
+    result = dict(old)
+    result["metadata"] = dict(old["metadata"])
+    if not resource.is_custom:
+        # parity: a status update of a built-in kind may also change labels, annotations and finalizers.
+        for field_name in ("labels", "annotations", "finalizers"):
+            _keep(result["metadata"], new["metadata"], field_name)
+    _keep(result, new, "status")
+    return result
+
+
+def _keep(target: Obj, source: Obj, field_name: str) -> None:
+    if field_name in source:
+        target[field_name] = source[field_name]
+    else:
+        target.pop(field_name, None)
+
+
+def _finalizer_problems(new: Obj, old: Obj) -> list[Problem]:
+    if not old["metadata"].get("deletionTimestamp"):
+        return []
+    known = old["metadata"].get("finalizers") or []
+    added = [each for each in new["metadata"].get("finalizers") or () if each not in known]
+    if not added:
+        return []
+    shown = "[]string{" + ", ".join(f'"{each}"' for each in added) + "}"
+    why = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+    return [forbidden("metadata.finalizers", why)]
+
+
+def _establish(definition: Obj, clock: Clock) -> None:
+    """A definition is served from the moment it is stored; its conditions say so from the start."""
+    now = timestamp(clock.now())
+    definition["status"] = {
+        "acceptedNames": definition["spec"]["names"],
+        "conditions": [
+            {"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts",
+             "message": "no conflicts found"},
+            {"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted",
+             "message": "the initial names have been accepted"},
+        ],
+        "storedVersions": [version["name"] for version in definition["spec"]["versions"] if version.get("storage")],
+    }  # fmt: skip
