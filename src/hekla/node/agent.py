@@ -11,8 +11,8 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from hekla.api.kinds import POD, SERVICE
-from hekla.api.meta import uid_of
+from hekla.api.kinds import POD, SERVICE, Obj
+from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.client.informer import Informer, Update
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
@@ -32,6 +32,9 @@ from hekla.node.switch_client import SwitchClient
 from hekla.node.worker import Worker
 
 log = get_logger("node")
+
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 30.0
 
 
 async def run(
@@ -89,16 +92,28 @@ class Agent:
             worker.update(update.new)
         elif update.new is not None:
             self._workers[uid] = Worker(update.new, self._context)
-            self._tasks.create_task(self._drive(self._workers[uid]))
+            self._tasks.create_task(self._drive(update.new))
 
-    async def _drive(self, worker: Worker) -> None:
+    async def _drive(self, pod: Obj) -> None:
+        """See one pod through. A worker that fails is replaced: the pod's processes run on meanwhile."""
+        uid, delay = uid_of(pod), _FIRST_RETRY
+        while not await self._work(self._workers[uid]):
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+            newest = self._pods.get(name_of(pod), namespace_of(pod))
+            gone = newest is None or uid_of(newest) != uid
+            self._workers[uid] = Worker(pod if newest is None or gone else newest, self._context)
+            if gone:
+                self._workers[uid].update(None)
+        del self._workers[uid]
+
+    async def _work(self, worker: Worker) -> bool:
         try:
             await worker.run()
-        except* Exception:
-            # One pod's trouble is not the others'. Its processes run on; the next agent takes them back.
+        except Exception:
             log.exception("worker failed", uid=worker.uid)
-        finally:
-            self._workers.pop(worker.uid, None)
+            return False
+        return True
 
     def _clear_orphans(self, wanted: set[str]) -> None:
         for directory in all_pods(self._context.settings.data_dir):

@@ -14,6 +14,7 @@ Requests come over a unix socket, one JSON message each way (`switch_client.py`)
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import ipaddress
 import json
@@ -22,6 +23,7 @@ import signal
 import socket
 import struct
 import sys
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -116,7 +118,9 @@ class Switch:
                 connection.settimeout(5)
                 try:
                     self._answer(connection)
-                except (OSError, ValueError, KeyError) as error:
+                except Exception as error:
+                    # The loop that must survive: one request's trouble must not cost the others their network.
+                    traceback.print_exc()
                     _reply(connection, {"error": str(error)})
 
     def _answer(self, connection: socket.socket) -> None:
@@ -146,7 +150,7 @@ class Switch:
             self._link(uid, pid)
             talk.sendall(json.dumps([address, str(self._network.netmask), self.gateway]).encode())
             _expect(talk)
-        except (OSError, ValueError):
+        except Exception:
             os.kill(pid, signal.SIGKILL)
             self._unlink(uid)
             raise
@@ -160,10 +164,11 @@ class Switch:
         return pause
 
     def _remove(self, uid: str) -> None:
+        # The cable first: with the pause goes the pod's end of it, and then ours, at a time of the kernel's choice.
+        self._unlink(uid)
         pause = self._pauses.pop(uid, None)
         if pause is not None:
             _kill(pause.process)
-        self._unlink(uid)
 
     def _link(self, uid: str, pid: int) -> None:
         name = link_name(uid)
@@ -172,8 +177,14 @@ class Switch:
         self._links.link("set", index=self._links.link_lookup(ifname=name)[0], master=bridge, state="up")
 
     def _unlink(self, uid: str) -> None:
+        from pyroute2.netlink.exceptions import NetlinkError
+
         for index in self._links.link_lookup(ifname=link_name(uid)):
-            self._links.link("del", index=index)
+            try:
+                self._links.link("del", index=index)
+            except NetlinkError as error:
+                if error.code != errno.ENODEV:
+                    raise
 
     def _free_address(self) -> str:
         """The next address never used since the start, so that a name looked up late does not reach a stranger."""

@@ -19,7 +19,7 @@ from hekla.client.recorder import NORMAL, WARNING
 from hekla.errors import ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.node import lifecycle
-from hekla.node.cleanup import end_pod
+from hekla.node.cleanup import end_pod, kill_sandbox
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
 from hekla.node.records import ExitRecord
@@ -34,6 +34,7 @@ from hekla.node.runtime import (
     is_sidecar,
 )
 from hekla.node.starter import Starter
+from hekla.node.switch_client import SwitchError
 from hekla.node.takeback import take_back
 
 log = get_logger("node")
@@ -217,7 +218,12 @@ class Worker:
 
     async def _release_sandbox(self) -> None:
         if self._context.switch is not None and self._directory.sandbox():
-            await asyncio.to_thread(self._context.switch.remove, self.uid)
+            try:
+                await asyncio.to_thread(self._context.switch.remove, self.uid)
+            except SwitchError as error:
+                # Without its process the sandbox goes as well; the switch hears of it when next asked.
+                log.warning("sandbox not released by the switch", pod=name_of(self._pod), error=error)
+                await asyncio.to_thread(kill_sandbox, self._directory)
         await asyncio.to_thread(self._directory.remove_scratch)
 
     async def _confirm_deletion(self) -> None:
