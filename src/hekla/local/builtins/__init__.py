@@ -1,1 +1,21 @@
-"""What a real cluster already has and the embedded server lacks: owner garbage collection and the like."""
+"""What a real cluster's own controllers do and batch work relies on: garbage collection and namespaces.
+
+They speak to the API server through the client alone, so they work on any server that lacks them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from hekla.client.rest import Client
+from hekla.clock import Clock
+from hekla.local.builtins.garbage import GarbageCollector
+from hekla.local.builtins.namespaces import NamespaceController
+
+
+async def run(client: Client, *, clock: Clock, rng: random.Random) -> None:
+    """Run all of them until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(GarbageCollector(client, rng=rng).run())
+        group.create_task(NamespaceController(client, rng=rng).run())
