@@ -1,0 +1,299 @@
+"""Jobs: what is filled in when one is created, what is refused, and what may still change afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from hekla.admission.graph import is_acyclic
+from hekla.admission.policies import validate_policies
+from hekla.api.batch import SCHEDULER_NAME
+from hekla.api.job_plugins import IMPLIED, Flag, parse_arguments
+from hekla.api.kinds import Obj
+from hekla.api.names import qualified_problems, subdomain_problems
+from hekla.api.pod_rules import template_problems
+from hekla.api.quantity import InvalidQuantity, canonical, milli
+from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
+
+_DEFAULT_MAX_RETRY = 3
+_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+_MUTABLE = "`minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
+_FROZEN = f"job updates may not change fields other than {_MUTABLE}"
+_MPI_MASTER = "master"
+
+Flags = Mapping[str, Callable[[], tuple[Flag, ...] | None]]
+"""For each installed plugin, its flags; asked only for plugins that a Job uses."""
+
+
+def default_job(job: Obj) -> None:
+    """Fill in a new Job, in place."""
+    spec = job["spec"]
+    spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
+    spec["schedulerName"] = spec.get("schedulerName") or SCHEDULER_NAME
+    spec["maxRetry"] = spec.get("maxRetry") or _DEFAULT_MAX_RETRY
+    for position, task in enumerate(spec.get("tasks") or ()):
+        _default_task(task, position)
+    if not spec.get("minAvailable"):
+        spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
+    if spec.get("plugins") is not None:
+        spec["plugins"] = _with_implied(spec["plugins"])
+
+
+def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:
+    """Everything that is wrong with a new Job, as one message; empty when nothing is."""
+    spec = job.get("spec") or {}
+    name, tasks = job["metadata"]["name"], spec.get("tasks") or []
+    if not tasks:
+        return "No task specified in job spec"
+    if _mpi_master_missing(spec, tasks, plugins):
+        return "The specified mpi master task was not found"
+    messages = [_TIERS if _both_tiers(spec.get("networkTopology")) else ""]
+    replicas = 0
+    seen: set[str] = set()
+    for position, task in enumerate(tasks):
+        if task["name"] in seen:
+            # parity: what follows a duplicate is neither checked nor counted.
+            messages.append(f" duplicated task name {task['name']};")
+            break
+        seen.add(task["name"])
+        replicas += int(task.get("replicas") or 0)
+        messages += _task_messages(job, task, position)
+    problems = qualified_problems(name)
+    if problems:
+        messages.append(f"create job with name {name} validate failed [{' '.join(problems)}]")
+    if replicas < int(spec.get("minAvailable") or 0):
+        messages.append(" job 'minAvailable' should not be greater than total replicas in tasks;")
+    messages.append(validate_policies(spec.get("policies"), "spec.policies"))
+    messages += [
+        f" unable to find job plugin: {plugin};"
+        for plugin in sorted(spec.get("plugins") or {})
+        if plugin not in plugins
+    ]
+    messages.append(_volume_message(spec.get("volumes") or ()))
+    messages.append(_queue_message(str(spec.get("queue") or ""), queues))
+    dependencies = {task["name"]: (task.get("dependsOn") or {}).get("name") or [] for task in tasks}
+    if any(dependencies.values()) and not is_acyclic(dependencies):
+        messages.append(" job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);")
+    return "".join(messages).strip()
+
+
+def plugin_warnings(job: Obj, plugins: Flags) -> list[str]:
+    """Arguments of plugins that will not do what their writer hoped: upstream only logs them."""
+    warnings = []
+    for name, arguments in sorted(((job.get("spec") or {}).get("plugins") or {}).items()):
+        flags = plugins[name]() if name in plugins else None
+        problem = parse_arguments(flags, arguments or []).problem if flags is not None else ""
+        if problem:
+            warnings.append(f"spec.plugins[{name}]: {problem}")
+    return warnings
+
+
+def validate_changed_job(new: Obj, old: Obj) -> str:
+    """The first thing that is wrong with an update; empty when nothing is."""
+    spec = new.get("spec") or {}
+    tasks = spec.get("tasks") or []
+    for task in tasks:
+        message = _changed_task_message(new, task)
+        if message:
+            return message
+    if int(spec.get("minAvailable") or 0) > sum(int(task.get("replicas") or 0) for task in tasks):
+        return "job 'minAvailable' must not be greater than total replicas"
+    if int(spec.get("minAvailable") or 0) < 0:
+        return "job 'minAvailable' must be >= 0"
+    if _both_tiers(spec.get("networkTopology")):
+        return _TIERS
+    if len(tasks) != len((old.get("spec") or {}).get("tasks") or []):
+        return "job updates may not add or remove tasks"
+    return "" if _fixed_part(new) == _fixed_part(old) else _FROZEN
+
+
+def _default_task(task: Obj, position: int) -> None:
+    task["name"] = task.get("name") or f"default{position}"
+    task["maxRetry"] = task.get("maxRetry") or _DEFAULT_MAX_RETRY
+    partition = task.get("partitionPolicy") or {}
+    if task.get("minAvailable") is None:
+        partitions = int(partition.get("minPartitions") or 0)
+        task["minAvailable"] = partitions * int(partition.get("partitionSize") or 0) or int(task.get("replicas") or 0)
+    template = task.get("template")
+    if template is None:
+        return
+    # Stored as upstream stores it: with these empty objects, and with quantities in their canonical form.
+    template.setdefault("metadata", {})
+    spec = template.setdefault("spec", {})
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        _canonical_amounts(container.setdefault("resources", {}))
+    if not task.get("replicas"):
+        task.pop("replicas", None)
+
+
+def _canonical_amounts(resources: Obj) -> None:
+    for which in ("limits", "requests"):
+        for name, amount in (resources.get(which) or {}).items():
+            resources[which][name] = canonical(amount)
+
+
+def _with_implied(plugins: Obj) -> Obj:
+    implied: Obj = {extra: [] for name in plugins for extra in IMPLIED.get(name, ())}
+    return {**implied, **{name: arguments or [] for name, arguments in plugins.items()}}
+
+
+def _task_messages(job: Obj, task: Obj, position: int) -> list[str]:
+    name, job_name = task["name"], job["metadata"]["name"]
+    messages = []
+    if (task.get("minAvailable") or 0) > int(task.get("replicas") or 0):
+        messages.append(f" 'minAvailable' is greater than 'replicas' in task: {name}, job: {job_name};")
+    messages.append(validate_policies(task.get("policies"), "spec.tasks.policies"))
+    pod = f"{job_name}-{name}-{_longest_index(job, task, position)}"
+    problems = qualified_problems(pod)
+    if problems:
+        messages.append(f"create pod with name {pod} validate failed [{' '.join(problems)}];")
+    template = template_problems(task.get("template") or {})
+    if template:
+        messages.append(f"spec.task[{position}]." + "".join(f"{problem}. " for problem in template))
+    messages += _cpu_messages(task, position)
+    messages.append(_partition_message(task, job_name))
+    return messages
+
+
+def _longest_index(job: Obj, task: Obj, position: int) -> int:
+    """With svc a pod's name is its hostname, so that of the last pod counts.
+
+    Without it upstream checks the task's position in place of the pod's index, and longer names are still legal.
+    """
+    if "svc" in (job["spec"].get("plugins") or {}):
+        return max(position, int(task.get("replicas") or 0) - 1)
+    return position
+
+
+def _cpu_messages(task: Obj, position: int) -> list[str]:
+    if (task.get("topologyPolicy") or "none") == "none":
+        return []
+    spec = (task.get("template") or {}).get("spec") or {}
+    return [
+        f"the cpu request isn't an integer in spec.task[{position}] container[{index}]."
+        for field in ("containers", "initContainers")
+        for index, container in enumerate(spec.get(field) or ())
+        if not _has_whole_cpus(container)
+    ]
+
+
+def _has_whole_cpus(container: Obj) -> bool:
+    resources = container.get("resources") or {}
+    cpu = (resources.get("requests") or resources.get("limits") or {}).get("cpu", 0)
+    try:
+        return milli(cpu) > 0 and milli(cpu) % 1000 == 0
+    except InvalidQuantity:
+        return False
+
+
+def _partition_message(task: Obj, job_name: str) -> str:
+    policy = task.get("partitionPolicy")
+    if policy is None:
+        return ""
+    total, size = int(policy.get("totalPartitions") or 0), int(policy.get("partitionSize") or 0)
+    fewest, where = int(policy.get("minPartitions") or 0), f"in task: {task['name']}, job: {job_name}"
+    if total <= 0:
+        return f"'TotalPartitions' must be greater than 0 {where}"
+    if size <= 0:
+        return f"'PartitionSize' must be greater than 0 {where}"
+    if int(task.get("replicas") or 0) != total * size:
+        return f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
+    if task.get("minAvailable") is not None and fewest > 0 and task["minAvailable"] != fewest * size:
+        return f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
+    return _TIERS if _both_tiers(policy.get("networkTopology")) else ""
+
+
+def _both_tiers(topology: Obj | None) -> bool:
+    given = topology or {}
+    return given.get("highestTierAllowed") is not None and bool(given.get("highestTierName"))
+
+
+def _mpi_master_missing(spec: Obj, tasks: Sequence[Obj], plugins: Flags) -> bool:
+    arguments = (spec.get("plugins") or {}).get("mpi")
+    if arguments is None:
+        return False
+    flags = plugins["mpi"]() if "mpi" in plugins else None
+    master = parse_arguments(flags, arguments).text("master") if flags else _MPI_MASTER
+    return all(task.get("name") != master for task in tasks)
+
+
+def _volume_message(volumes: Sequence[Obj]) -> str:
+    """About the first faulty volume."""
+    paths: set[str] = set()
+    for volume in volumes:
+        path, claim, name = volume.get("mountPath"), volume.get("volumeClaim"), volume.get("volumeClaimName")
+        if not path:
+            return " mountPath is required;"
+        if path in paths:
+            return f" duplicated mountPath: {path};"
+        paths.add(path)
+        if claim is None and not name:
+            return " either VolumeClaim or VolumeClaimName must be specified;"
+        if name:
+            if claim is not None:
+                return (
+                    "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+                    "If you want to create a new PVC, you do not need to specify VolumeClaimName"
+                )
+            problems = subdomain_problems(name)
+            if problems:
+                return f"invalid VolumeClaimName {name} : [{' '.join(problems)}]"
+    return ""
+
+
+def _queue_message(name: str, queues: Mapping[str, Obj]) -> str:
+    queue = queues.get(name)
+    if queue is None:
+        return f' unable to find job queue: queue.scheduling.volcano.sh "{name}" not found;'
+    state = (queue.get("status") or {}).get("state") or ""
+    if name == ROOT_QUEUE:
+        return " can not submit job to root queue;"
+    if state != QueueState.OPEN:
+        return f" can only submit job to queue with state `Open`, queue `{name}` status is `{state}`;"
+    children = sum(1 for other in queues.values() if (other.get("spec") or {}).get("parent") == name)
+    if children:
+        return f" can only submit job to leaf queue, queue `{name}` has {children} child queues;"
+    return ""
+
+
+def _changed_task_message(job: Obj, task: Obj) -> str:
+    replicas, fewest = int(task.get("replicas") or 0), task.get("minAvailable")
+    if replicas < 0:
+        return f"'replicas' must be >= 0 in task: {task.get('name')}"
+    if fewest is not None and fewest < 0:
+        return f"'minAvailable' must be >= 0 in task: {task.get('name')}"
+    if fewest is not None and fewest > replicas:
+        return f"'minAvailable' must be <= 'replicas' in task: {task.get('name')}"
+    return _partition_message(task, job["metadata"]["name"])
+
+
+def _fixed_part(job: Obj) -> Any:
+    """The spec without what may change, in a form in which equal meaning is equal value."""
+    spec = deepcopy(job.get("spec") or {})
+    for field in ("minAvailable", "priorityClassName"):
+        spec.pop(field, None)
+    for task in spec.get("tasks") or ():
+        task.pop("replicas", None)
+        task.pop("minAvailable", None)
+        template = (task.get("template") or {}).get("spec") or {}
+        for container in [*(template.get("containers") or ()), *(template.get("initContainers") or ())]:
+            try:
+                _canonical_amounts(container.get("resources") or {})
+            except InvalidQuantity:
+                continue
+    for volume in spec.get("volumes") or ():
+        if volume.get("volumeClaim") is not None:
+            volume.pop("volumeClaimName", None)
+    return _without_empty(spec)
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _without_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in kept.items() if inner not in (None, {}, [], "", 0, False)}
+    if isinstance(value, list):
+        return [_without_empty(inner) for inner in value]
+    return value

@@ -1,0 +1,166 @@
+"""AdmissionReviews in and out: which rules apply to which kind, and how an answer is written."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import partial
+from importlib.metadata import EntryPoint
+
+import msgspec
+
+from hekla.admission.cronjob import validate_cron_job
+from hekla.admission.hypernode import validate_hyper_node
+from hekla.admission.job import default_job, plugin_warnings, validate_changed_job, validate_new_job
+from hekla.admission.jobflow import validate_job_flow
+from hekla.admission.pod import validate_pod
+from hekla.admission.podgroup import default_pod_group, validate_pod_group
+from hekla.admission.queue import default_queue, validate_queue, validate_queue_deletion
+from hekla.api.batch import SCHEDULER_NAME
+from hekla.api.job_plugins import Flag, flags_of, registered
+from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
+from hekla.api.meta import name_of
+from hekla.api.quantity import InvalidQuantity
+from hekla.api.review import Reader
+
+_CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
+_DEFAULTED = {(kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)}
+_CHECKED = {
+    *((kind, _CREATE) for kind in (JOB, CRON_JOB, QUEUE, POD_GROUP, POD, JOB_FLOW, HYPER_NODE)),
+    *((kind, _UPDATE) for kind in (JOB, CRON_JOB, QUEUE, JOB_FLOW, HYPER_NODE)),
+    (QUEUE, _DELETE),
+}
+_BY_TYPE = {(kind.group, kind.kind): kind for kind, _ in sorted(_CHECKED, key=lambda pair: pair[0].kind)}
+_MAX_QUEUE_DEPTH = 5
+
+
+class VolcanoAdmission:
+    """Upstream's admission, as an `hekla.api.review.Admission`."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
+        max_queue_depth: int = _MAX_QUEUE_DEPTH,
+    ) -> None:
+        self._reader = reader
+        self._schedulers = schedulers
+        self._max_queue_depth = max_queue_depth
+        self._plugins = _lazy_flags(registered())
+
+    def interested(self, kind: Kind, operation: str) -> bool:
+        return (kind, operation) in _CHECKED
+
+    async def mutate(self, review: Obj) -> Obj:
+        request = review["request"]
+        kind = _kind_of(request)
+        if (kind, request["operation"]) not in _DEFAULTED:
+            return _allowed(request)
+        before = request["object"]
+        after = deepcopy(before)
+        try:
+            await self._default(kind, after, request)
+        except InvalidQuantity as error:
+            return _refused(request, str(error))
+        except (TypeError, ValueError, AttributeError, KeyError):
+            # Not of the right shape: the schema check that follows says which field and why.
+            return _allowed(request)
+        return _patched(request, before, after)
+
+    async def validate(self, review: Obj) -> Obj:
+        request = review["request"]
+        kind = _kind_of(request)
+        if (kind, request["operation"]) not in _CHECKED:
+            return _allowed(request)
+        message = await self._fault(kind, request)
+        if message:
+            return _refused(request, message)
+        warnings = []
+        if kind == JOB and request["operation"] == _CREATE:
+            warnings = plugin_warnings(request["object"], self._plugins)
+        return _allowed(request, warnings)
+
+    async def _default(self, kind: Kind | None, obj: Obj, request: Obj) -> None:
+        if kind == JOB:
+            default_job(obj)
+        elif kind == QUEUE:
+            default_queue(obj)
+        elif kind == POD_GROUP:
+            default_pod_group(obj, await self._reader.find(NAMESPACE, str(request.get("namespace") or "")))
+
+    async def _fault(self, kind: Kind | None, request: Obj) -> str:
+        """What is wrong; empty when nothing is."""
+        operation = request["operation"]
+        obj: Obj = request.get("object") or {}
+        old: Obj = request.get("oldObject") or {}
+        if kind == QUEUE:
+            queues = await self._queues()
+            if operation == _DELETE:
+                return validate_queue_deletion(str(request["name"]), queues)
+            return validate_queue(obj, old if operation == _UPDATE else None, queues, self._max_queue_depth)
+        if kind == JOB:
+            if operation == _UPDATE:
+                return validate_changed_job(obj, old)
+            return validate_new_job(obj, await self._queues(), self._plugins)
+        if kind == POD_GROUP:
+            name = str((obj.get("spec") or {}).get("queue") or "")
+            return validate_pod_group(obj, await self._reader.find(QUEUE, name) if name else None)
+        if kind == POD:
+            return validate_pod(obj, self._schedulers)
+        if kind == CRON_JOB:
+            return validate_cron_job(obj)
+        return validate_job_flow(obj) if kind == JOB_FLOW else validate_hyper_node(obj)
+
+    async def _queues(self) -> dict[str, Obj]:
+        return {name_of(queue): queue for queue in await self._reader.find_all(QUEUE)}
+
+
+def _lazy_flags(plugins: Mapping[str, EntryPoint]) -> dict[str, Callable[[], tuple[Flag, ...] | None]]:
+    return {name: partial(_load_flags, point) for name, point in plugins.items()}
+
+
+def _load_flags(point: EntryPoint) -> tuple[Flag, ...] | None:
+    return flags_of(point.load())
+
+
+def _kind_of(request: Obj) -> Kind | None:
+    kind = request.get("kind") or {}
+    return _BY_TYPE.get((str(kind.get("group", "")), str(kind.get("kind", ""))))
+
+
+def _patched(request: Obj, before: Obj, after: Obj) -> Obj:
+    """A JSON Patch that sets every changed field of `metadata` and `spec` as a whole."""
+    operations: list[Obj] = []
+    for part in ("metadata", "spec"):
+        old, new = before.get(part), after.get(part)
+        if old is None and new is not None:
+            operations.append({"op": "add", "path": f"/{part}", "value": new})
+        elif old is not None and new is not None:
+            operations += [
+                {"op": "add", "path": f"/{part}/{field}", "value": value}
+                for field, value in new.items()
+                if field not in old or old[field] != value
+            ]
+    if not operations:
+        return _allowed(request)
+    answer = _allowed(request)
+    answer["response"]["patchType"] = "JSONPatch"
+    answer["response"]["patch"] = base64.b64encode(msgspec.json.encode(operations)).decode()
+    return answer
+
+
+def _allowed(request: Obj, warnings: list[str] | None = None) -> Obj:
+    response: Obj = {"uid": request.get("uid", ""), "allowed": True}
+    if warnings:
+        response["warnings"] = warnings
+    return _answer(response)
+
+
+def _refused(request: Obj, message: str) -> Obj:
+    return _answer({"uid": request.get("uid", ""), "allowed": False, "status": {"message": message}})
+
+
+def _answer(response: Obj) -> Obj:
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}

@@ -1,0 +1,46 @@
+"""What names may look like, with Kubernetes' own words for what is wrong with one. An empty list means: fine."""
+
+from __future__ import annotations
+
+import re
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+
+def label_problems(name: str) -> list[str]:
+    """A DNS label: containers, volumes, hostnames."""
+    return _problems(name, _LABEL, _LABEL_TEXT, 63, "must be no more than 63 bytes")
+
+
+def subdomain_problems(name: str) -> list[str]:
+    """A DNS subdomain: most objects."""
+    return _problems(name, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "must be no more than 253 bytes")
+
+
+def qualified_problems(name: str) -> list[str]:
+    """A name as in labels, without a prefix."""
+    return _problems(name, _QUALIFIED, _QUALIFIED_TEXT, 63, "name part must be no more than 63 bytes")
+
+
+def _problems(name: str, pattern: re.Pattern[str], text: str, most: int, too_long: str) -> list[str]:
+    problems = [too_long] if len(name.encode()) > most else []
+    if not pattern.fullmatch(name):
+        problems.append(text)
+    return problems
