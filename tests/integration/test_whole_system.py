@@ -1,0 +1,111 @@
+"""The whole system, simulated: what a job goes through, with kills at every place, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hekla.api.kinds import CONFIG_MAP, JOB, SERVICE, Obj
+from tests.integration.world import World, in_world
+
+
+def job(name: str, replicas: int = 3, *, seconds: float = 10, exit_code: int = 0, cpu: str = "1", **spec: Any) -> Obj:
+    annotations = {"hekla.dev/simulated-seconds": str(seconds), "hekla.dev/simulated-exit-code": str(exit_code)}
+    container = {"name": "main", "image": "any", "command": ["x"], "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"annotations": annotations}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "minAvailable": replicas,
+            "plugins": {"env": [], "svc": []},
+            "tasks": [{"name": "main", "replicas": replicas, "template": template}],
+            **spec,
+        },
+    }
+
+
+async def run_to_completion(world: World) -> list[str]:
+    await world.client.create(JOB, job("steady"))
+    finished = await world.until_phase("steady", "Completed")
+    return [condition["status"] for condition in finished["status"]["conditions"]]
+
+
+def test_a_job_goes_through_its_phases() -> None:
+    phases, _ = in_world(run_to_completion)
+    assert phases == ["Pending", "Running", "Completed"]
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    _, first = in_world(run_to_completion, seed=7)
+    _, second = in_world(run_to_completion, seed=7)
+    assert first.trace_hash() == second.trace_hash()
+    assert len(first.trace) > 20
+
+
+def test_a_gang_that_does_not_fit_starts_no_pod_until_there_is_room() -> None:
+    async def script(world: World) -> None:
+        await world.client.create(JOB, job("first", 1, seconds=60))
+        await world.until_phase("first", "Running")
+        await world.client.create(JOB, job("second", 4, seconds=5))
+
+        async def told() -> bool:
+            groups = [group for group in await world.groups() if group["metadata"]["name"].startswith("second-")]
+            conditions = [c for group in groups for c in group.get("status", {}).get("conditions") or ()]
+            return any(c["type"] == "Unschedulable" and "cpu" in c["message"] for c in conditions)
+
+        await world.until(told, what="the group says what is missing")
+        assert not [
+            pod for pod in await world.pods() if pod["spec"].get("nodeName") and "second" in pod["metadata"]["name"]
+        ]
+        await world.until_phase("second", "Completed")
+
+    in_world(script)
+
+
+def test_a_failed_pod_restarts_the_job_until_its_retries_are_used_up() -> None:
+    async def script(world: World) -> Obj:
+        policies = [{"event": "PodFailed", "action": "RestartJob"}]
+        await world.client.create(JOB, job("unlucky", seconds=1, exit_code=3, maxRetry=3, policies=policies))
+        return await world.until_phase("unlucky", "Failed")
+
+    finished, _ = in_world(script)
+    assert finished["status"]["retryCount"] == 3
+
+
+def test_deleting_a_job_removes_everything_it_made() -> None:
+    async def script(world: World) -> None:
+        await world.client.create(JOB, job("gone", seconds=600))
+        await world.until_phase("gone", "Running")
+        await world.client.delete(JOB, "gone", "default")
+
+        async def nothing_left() -> bool:
+            kinds = (JOB, CONFIG_MAP, SERVICE)
+            owned = [obj for kind in kinds for obj in await world.all(kind) if "gone" in obj["metadata"]["name"]]
+            return not owned and not await world.pods() and not await world.groups()
+
+        await world.until(nothing_left, what="all is gone")
+
+    in_world(script)
+
+
+@pytest.mark.parametrize("component", ["controllers", "scheduler", "nodes", "builtins"])
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.5, 5.0, 10.2])
+def test_a_component_killed_at_any_moment_changes_nothing_of_the_outcome(component: str, moment: float) -> None:
+    async def script(world: World) -> Obj:
+        await world.client.create(JOB, job("steady"))
+        await asyncio.sleep(moment)
+        await world.kill(component)
+        await asyncio.sleep(1)
+        world.start(component)
+        return await world.until_phase("steady", "Completed")
+
+    finished, world = in_world(script, seed=int(moment * 100))
+    assert finished["status"].get("retryCount", 0) == 0
+    creates = [
+        line for line in world.trace if " POST /api/v1/namespaces/default/pods" in line and "binding" not in line
+    ]
+    assert len(creates) == 3
