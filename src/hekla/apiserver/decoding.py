@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hekla.api.kinds import Obj
+from hekla.apiserver.protobuf import PROTOBUF, decode_protobuf
 from hekla.apiserver.request import JSON, Request
 from hekla.errors import BadRequest, UnsupportedMediaType
 
@@ -19,13 +20,13 @@ _decode = msgspec.json.Decoder().decode
 
 def decode_object(request: Request, kind: str) -> Obj:
     """The object of a create or update."""
-    if request.content_type not in (JSON, YAML, ""):
+    if request.content_type not in (JSON, YAML, PROTOBUF, ""):
         raise UnsupportedMediaType(
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml"
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf"
         )
     try:
-        document = decode_document(request.body)
+        document = decode_body(request)
     except ValueError as error:
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
@@ -34,6 +35,13 @@ def decode_object(request: Request, kind: str) -> Obj:
     if not isinstance(document, dict):
         raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): it is not an object")
     return document
+
+
+def decode_body(request: Request) -> Any:
+    """A body in whatever format it says it has. Raises ValueError."""
+    if request.content_type == PROTOBUF:
+        return decode_protobuf(request.body)
+    return decode_document(request.body)
 
 
 def decode_document(body: bytes) -> Any:

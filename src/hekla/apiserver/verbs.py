@@ -9,7 +9,7 @@ import msgspec
 
 from hekla.api.kinds import Obj
 from hekla.apiserver.apply import apply_configuration
-from hekla.apiserver.decoding import decode_document, decode_object, duplicate_fields
+from hekla.apiserver.decoding import decode_body, decode_document, decode_object, duplicate_fields
 from hekla.apiserver.deleting import read_options
 from hekla.apiserver.listing import list_page, parse_revision, wait_for_revision
 from hekla.apiserver.patching import PatchRefused, PatchTooLarge, json_patch, merge_patch, strategic_patch
@@ -269,7 +269,7 @@ def _delete_document(request: Request) -> Obj:
     if not request.body:
         return {}
     try:
-        document = decode_document(request.body)
+        document = decode_body(request)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     if not isinstance(document, dict):
