@@ -204,7 +204,7 @@ class Binder:
 
     def _wish_queue(self, outcome: QueueOutcome) -> None:
         queue = self._cache.queue(outcome.name)
-        if queue is not None and dict(queue.allocated or {}) != _shown(outcome):
+        if queue is not None and dict(queue.allocated or {}) != shown_amounts(outcome):
             self._wish(("queue", outcome.name), outcome, patient=True)
 
     async def _write_group(self, wish: _GroupWish) -> None:
@@ -243,7 +243,7 @@ class Binder:
 
     async def _write_queue(self, outcome: QueueOutcome) -> None:
         queue = self._cache.queue(outcome.name)
-        wanted = _shown(outcome)
+        wanted = shown_amounts(outcome)
         if queue is None or dict(queue.allocated or {}) == wanted:
             return
         gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
@@ -314,7 +314,7 @@ def _phase_or_condition_differs(row: PodGroup, outcome: GroupOutcome) -> bool:
     return outcome.condition is not None and _current(conditions, outcome.condition) is None
 
 
-def _shown(outcome: QueueOutcome) -> dict[str, str]:
+def shown_amounts(outcome: QueueOutcome) -> dict[str, str]:
     return {name: show_amount(name, amount) for name, amount in outcome.allocated.items()}
 
 

@@ -27,6 +27,11 @@ class Unfit:
 
     reason: Reason
     message: str
+    detail: str = ""  # the arithmetic behind it, where the message is upstream's and leaves it out
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.message} ({self.detail})" if self.detail else self.message
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from hekla.scheduler.arrays.resources import Floats
-from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.arrays.resources import MEMORY, Floats, Ints
+from hekla.scheduler.rows import PodStatus, show_amount
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+
+_MEBIBYTE = 1 << 20
 
 
 def minimum_of(session: Session, state: GroupState) -> Floats:
@@ -26,3 +30,17 @@ def still_missing(session: Session, state: GroupState) -> Floats:
     if sum(counts[status] for status in ALLOCATED_STATUSES) < state.group.row.min_member:
         return np.zeros_like(minimum)
     return without_gated(np.maximum(minimum - state.group.allocated, 0.0), state)
+
+
+def asked_and_left(names: Sequence[str], columns: Ints, asked: Floats, left: Floats) -> str:
+    """`cpu: 6 asked, 5 left; memory: …` for the columns in question."""
+    return "; ".join(
+        f"{names[column]}: {show_amount(names[column], asked[column])} asked, "
+        f"{show_amount(names[column], _rounded(names[column], left[column]))} left"
+        for column in columns.tolist()
+    )
+
+
+def _rounded(name: str, amount: float) -> float:
+    """Memory down to whole mebibytes: a fraction of a cluster is no number to read otherwise."""
+    return amount // _MEBIBYTE * _MEBIBYTE if name == MEMORY else amount

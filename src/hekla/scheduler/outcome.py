@@ -122,7 +122,7 @@ def _condition(state: GroupState, verdict: bool | None, text: str) -> GroupCondi
         return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
     if state.refused:
         # Upstream tells a refused group in an Event only, which is gone within the hour; the condition stays.
-        message = "; ".join(unfit.message for unfit in state.refused)
+        message = "; ".join(unfit.sentence for unfit in state.refused)
         return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
     return None
 
@@ -208,7 +208,7 @@ def _decision(session: Session, state: GroupState, phase: PodGroupPhase) -> dict
         ],
         "resources": resources,
         "objections": [
-            {"reason": str(unfit.reason), "text": unfit.message}
+            {"reason": str(unfit.reason), "text": unfit.sentence}
             for unfit in [*state.refused, state.held_back, state.invalid]
             if unfit is not None
         ],
@@ -231,7 +231,7 @@ def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
 
 def _sentence(state: GroupState, reason: Reason, error: FitError | None, resources: list[dict[str, Any]]) -> str:
     objections: list[Unfit | None] = [*state.refused, state.invalid]
-    said = [unfit.message for unfit in objections if unfit is not None]
+    said = [unfit.sentence for unfit in objections if unfit is not None]
     if said:
         return "; ".join(said)
     if error is not None:
@@ -242,7 +242,7 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
         ]
         return f"{error.text} {'; '.join(lacking)}".strip()
     if state.held_back is not None:
-        return state.held_back.message
+        return state.held_back.sentence
     if reason is Reason.WAITING_FOR_GATE:
         return "pods are held by scheduling gates"
     return group_text(state, _is_ready(state))

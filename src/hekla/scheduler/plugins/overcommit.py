@@ -11,7 +11,7 @@ from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, exceeded
 from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import minimum_of, still_missing, without_gated
+from hekla.scheduler.inqueue import asked_and_left, minimum_of, still_missing, without_gated
 from hekla.scheduler.session import GroupState, Session
 
 _FACTOR = "overcommit-factor"
@@ -37,8 +37,11 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         over = exceeded(self._entered + minimum, self._free, minimum, columns.counted)
         if not over.any():
             return Vote.PERMIT, None
-        named = ", ".join(f"overused {columns.names[column]}" for column in np.flatnonzero(over))
-        return Vote.REJECT, Unfit(Reason.CLUSTER_FULL, f"resource in cluster is overused: {named}")
+        lines = np.flatnonzero(over)
+        named = ", ".join(f"overused {columns.names[column]}" for column in lines)
+        left = np.maximum(self._free - self._entered, 0.0)
+        detail = asked_and_left(columns.names, lines, minimum, left)
+        return Vote.REJECT, Unfit(Reason.CLUSTER_FULL, f"resource in cluster is overused: {named}", detail)
 
     def group_enqueued(self, state: GroupState) -> None:
         if state.group.row.min_resources is not None:

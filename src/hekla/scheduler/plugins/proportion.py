@@ -20,7 +20,7 @@ from hekla.scheduler.extension import (
     Vote,
 )
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import minimum_of, still_missing, without_gated
+from hekla.scheduler.inqueue import asked_and_left, minimum_of, still_missing, without_gated
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import GroupState, Session
 
@@ -75,8 +75,11 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
         over = exceeded(total, account.ceiling, minimum, columns.counted)
         if not over.any():
             return Vote.PERMIT, None
-        named = ", ".join(f"insufficient {columns.names[column]}" for column in np.flatnonzero(over))
-        return Vote.REJECT, Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}")
+        lines = np.flatnonzero(over)
+        named = ", ".join(f"insufficient {columns.names[column]}" for column in lines)
+        left = np.maximum(account.ceiling - (total - minimum), 0.0)
+        detail = f"queue {account.queue.name}: {asked_and_left(columns.names, lines, minimum, left)}"
+        return Vote.REJECT, Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}", detail)
 
     def group_enqueued(self, state: GroupState) -> None:
         if state.group.row.min_resources is not None:

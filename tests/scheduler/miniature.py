@@ -1,0 +1,237 @@
+"""A cluster in a dict: objects in the short shape of the cases, cycles of the real core, and a kubelet that always
+runs.
+
+Nothing here decides anything. `settle` runs cycles and applies their plans, as binder and kubelet would, until
+nothing changes any more.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hekla.api.kinds import Obj
+from hekla.scheduler.binder import group_status, shown_amounts
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.config import Config, default_config, parse_config
+from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.plan import Plan
+
+_MOST_CYCLES = 20
+_PUT = {"Pod": "pod", "Node": "node", "Queue": "queue", "PodGroup": "group", "PriorityClass": "priority_class"}
+
+
+class Miniature:
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or default_config()
+        self.objects: dict[tuple[str, str], Obj] = {}
+        self.events: dict[str, list[str]] = {}
+        self.cycles = 0
+        self._seconds = 0
+
+    def add(self, given: dict[str, Any]) -> None:
+        """Objects in the short shape: nodes, queues, classes, groups with their pods, pods."""
+        for node in given.get("nodes", ()):
+            self.put(node_object(node))
+        for queue in given.get("queues", ()):
+            self.put(queue_object(queue))
+        for name, value in given.get("classes", {}).items():
+            self.put({"kind": "PriorityClass", "metadata": {"name": name}, "value": value})
+        for group in given.get("groups", ()):
+            self._seconds += 10
+            self.put(group_object(group))
+            for pod in pods_of(group):
+                self.put(pod_object(pod, group["name"]))
+        for pod in given.get("pods", ()):
+            self.put(pod_object(pod, pod.get("group")))
+
+    def put(self, obj: Obj) -> None:
+        meta = obj["metadata"]
+        meta.setdefault("uid", f"uid-{len(self.objects):05}")
+        meta.setdefault("creationTimestamp", f"2030-01-01T00:{self._seconds // 60:02}:{self._seconds % 60:02}Z")
+        meta.setdefault("resourceVersion", "1")
+        name = (obj.get("spec") or {}).get("priorityClassName")
+        if obj["kind"] == "Pod" and ("PriorityClass", name) in self.objects:
+            obj["spec"]["priority"] = self.objects["PriorityClass", name]["value"]
+        self.objects[obj["kind"], meta["name"]] = obj
+
+    def cache(self) -> Cache:
+        cache = Cache()
+        for (kind, _), obj in self.objects.items():
+            getattr(cache, f"put_{_PUT[kind]}")(copy.deepcopy(obj))
+        return cache
+
+    def cycle(self) -> Plan:
+        self.cycles += 1
+        return run_cycle(self.cache().snapshot(f"cycle-{self.cycles}"), self.config)
+
+    def settle(self) -> None:
+        for _ in range(_MOST_CYCLES):
+            if not self.apply(self.cycle()):
+                return
+        raise AssertionError("never came to rest")
+
+    def apply(self, plan: Plan) -> bool:
+        changed = [self._apply_queue(queue.name, shown_amounts(queue)) for queue in plan.queues]
+        for outcome in plan.groups:
+            row = outcome.group.row
+            for told in outcome.announcements:
+                self._tell(f"PodGroup/{row.key.name}", f"{told.type} {told.reason}: {told.message}")
+            status = group_status(row, outcome, plan.cycle_id, "2030-01-01T00:00:00Z")
+            changed.append(self._apply_group(row.key.name, status or {}))
+            for pod, condition in outcome.pod_conditions:
+                entry = {"type": "PodScheduled", "status": "False"}
+                entry |= {"reason": condition.reason, "message": condition.message}
+                changed.append(self._apply_condition(pod.name, entry))
+        for placement in plan.placements:
+            for pod, node in placement.pairs():
+                obj = self.objects["Pod", pod.name]
+                assert "nodeName" not in obj["spec"], f"{pod.name} bound twice"
+                obj["spec"]["nodeName"] = node
+                obj["status"] = {"phase": "Running"}
+                changed.append(True)
+        return any(changed)
+
+    def node_of(self, pod: str) -> str | None:
+        found = self.objects["Pod", pod]["spec"].get("nodeName")
+        return None if found is None else str(found)
+
+    def message_of(self, pod: str) -> str | None:
+        conditions = (self.objects["Pod", pod].get("status") or {}).get("conditions") or [{}]
+        found = conditions[0].get("message")
+        return None if found is None else str(found)
+
+    def group(self, name: str) -> Obj:
+        status: Obj = self.objects["PodGroup", name].get("status") or {}
+        return status
+
+    def conditions_of(self, group: str) -> dict[str, str]:
+        return {item["type"]: item.get("message", "") for item in self.group(group).get("conditions", ())}
+
+    def _apply_queue(self, name: str, allocated: dict[str, str]) -> bool:
+        status = self.objects["Queue", name].setdefault("status", {})
+        if status.get("allocated") == allocated:
+            return False
+        status["allocated"] = allocated
+        return True
+
+    def _apply_group(self, name: str, patch: dict[str, Any]) -> bool:
+        status = self.objects["PodGroup", name].setdefault("status", {})
+        for key, value in patch.items():
+            if value is None:
+                status.pop(key, None)
+            else:
+                status[key] = value
+        return bool(patch)
+
+    def _apply_condition(self, pod: str, entry: dict[str, str]) -> bool:
+        status = self.objects["Pod", pod].setdefault("status", {"phase": "Pending"})
+        if status.get("conditions") == [entry]:
+            return False
+        status["conditions"] = [entry]
+        return True
+
+    def _tell(self, who: str, what: str) -> None:
+        told = self.events.setdefault(who, [])
+        if what not in told:
+            told.append(what)
+
+
+def resources(given: dict[str, Any]) -> dict[str, str]:
+    found = {name: str(given[name]) for name in ("cpu", "memory") if name in given}
+    if "gpu" in given:
+        found["nvidia.com/gpu"] = str(given["gpu"])
+    return found
+
+
+def node_object(given: dict[str, Any]) -> Obj:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "10", **resources(given)}
+    if "pods" in given:
+        amounts["pods"] = str(given["pods"])
+    return {
+        "kind": "Node",
+        "metadata": {"name": given["name"], "labels": given.get("labels", {})},
+        "spec": {key: given[key] for key in ("taints", "unschedulable") if key in given},
+        "status": {"allocatable": amounts},
+    }
+
+
+def queue_object(given: dict[str, Any]) -> Obj:
+    spec: dict[str, Any] = {"weight": given.get("weight", 1), "priority": given.get("priority", 0)}
+    if "capability" in given:
+        spec["capability"] = resources(given["capability"])
+    if "guarantee" in given:
+        spec["guarantee"] = {"resource": resources(given["guarantee"])}
+    return {
+        "kind": "Queue",
+        "metadata": {"name": given["name"]},
+        "spec": spec,
+        "status": {"state": given.get("state", "Open")},
+    }
+
+
+def group_object(given: dict[str, Any]) -> Obj:
+    spec: dict[str, Any] = {"minMember": given.get("min", 1)}
+    for short, long in (("queue", "queue"), ("class", "priorityClassName"), ("roles", "minTaskMember")):
+        if short in given:
+            spec[long] = given[short]
+    if "needs" in given:
+        spec["minResources"] = resources(given["needs"])
+    return {
+        "kind": "PodGroup",
+        "metadata": {"name": given["name"], "namespace": "test"},
+        "spec": spec,
+        "status": {"phase": given.get("phase", "Pending")},
+    }
+
+
+def pods_of(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """`pods: 3` are three alike; a list names them one by one; what the group says holds for each."""
+    pods = group.get("pods", 0)
+    if isinstance(pods, int):
+        pods = [{} for _ in range(pods)]
+    alike = {key: value for key, value in group.items() if key in ("cpu", "memory", "gpu", "selector", "tolerations")}
+    return [{"name": f"{group['name']}-t-{number}", **alike, **pod} for number, pod in enumerate(pods)]
+
+
+def pod_object(given: dict[str, Any], group: str | None) -> Obj:
+    annotations = dict(given.get("annotations", {}))
+    if group:
+        annotations["scheduling.k8s.io/group-name"] = group
+    if "role" in given:
+        annotations["volcano.sh/task-spec"] = given["role"]
+    container: dict[str, Any] = {"name": "main", "resources": {"requests": resources(given)}}
+    if "port" in given:
+        container["ports"] = [{"containerPort": given["port"], "hostPort": given["port"]}]
+    spec: dict[str, Any] = {"schedulerName": given.get("scheduler", "volcano"), "containers": [container]}
+    for short, long in (
+        ("selector", "nodeSelector"),
+        ("tolerations", "tolerations"),
+        ("affinity", "affinity"),
+        ("class", "priorityClassName"),
+        ("gates", "schedulingGates"),
+        ("spread", "topologySpreadConstraints"),
+        ("init", "initContainers"),
+        ("node", "nodeName"),
+    ):
+        if short in given:
+            spec[long] = given[short]
+    phase = given.get("phase", "Running" if "node" in given else "Pending")
+    return {
+        "kind": "Pod",
+        "metadata": {"name": given["name"], "namespace": "test", "annotations": annotations},
+        "spec": spec,
+        "status": {"phase": phase},
+    }
+
+
+def short_config(actions: str, tiers: list[list[Any]]) -> Config:
+    import yaml
+
+    document = {
+        "actions": actions,
+        "tiers": [
+            {"plugins": [{"name": entry} if isinstance(entry, str) else entry for entry in tier]} for tier in tiers
+        ],
+    }
+    return parse_config(yaml.safe_dump(document))
