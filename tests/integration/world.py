@@ -48,7 +48,7 @@ class World:
         self.client: Client
 
     async def __aenter__(self) -> World:
-        self._app = build_app(MemoryStore(), clock=self.clock, rng=self._rng, admission=VolcanoAdmission)
+        self._app = build_app(MemoryStore(self.clock), clock=self.clock, rng=self._rng, admission=VolcanoAdmission)
         await self._app.start()
         self.client = Client(InProcessTransport(self._app), user_agent="test")
         await install_crds(self.client)
