@@ -1,0 +1,77 @@
+"""The configuration file: upstream's is understood, every mistake is named, all at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from hekla.scheduler.config import ConfigError, default_config, parse_config
+from hekla.scheduler.extension import GroupOrder, NodeScore
+
+
+def test_the_built_in_configuration_is_upstreams() -> None:
+    config = default_config()
+    assert config.action_names == ("enqueue", "allocate", "backfill")
+    assert [[entry.name for entry in tier] for tier in config.tiers] == [
+        ["priority", "gang", "conformance"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder"],
+    ]
+
+
+def test_switches_turn_single_points_off() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - {name: drf, enableJobOrder: false, enablePreemptable: false}\n"
+    off = parse_config(text).tiers[0][0].off
+    assert GroupOrder.switch in off
+    assert NodeScore.switch not in off
+
+
+def test_arguments_are_typed_and_defaults_filled_in() -> None:
+    text = """
+actions: allocate
+tiers:
+- plugins:
+  - name: binpack
+    arguments: {binpack.weight: 10, binpack.resources: nvidia.com/gpu, binpack.resources.nvidia.com/gpu: 5}
+  - name: predicates
+    arguments: {predicate.NodePortsEnable: "false"}
+"""
+    binpack, predicates = parse_config(text).tiers[0]
+    assert binpack.arguments["binpack.weight"] == 10.0
+    assert binpack.arguments["binpack.cpu"] == 1.0
+    assert binpack.arguments["binpack.resources.nvidia.com/gpu"] == 5.0
+    assert predicates.arguments["predicate.NodePortsEnable"] is False
+
+
+def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
+    text = """
+actions: "enqueue, alocate, preempt"
+tier: []
+tiers:
+- plugins:
+  - name: gang
+    enableJobReadyy: true
+  - name: nodeorder
+    arguments: {leastrequested.weight: much, typo: 1}
+  - name: capacity
+  - name: nonsense
+"""
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text, source="my.conf")
+    problems = "\n".join(raised.value.problems)
+    for expected in (
+        "tier: unknown field",
+        "no action named 'alocate'",
+        "action 'preempt' is not supported yet",
+        "tiers[0].plugins[0].enableJobReadyy: unknown field",
+        "tiers[0].plugins[1].arguments.leastrequested.weight: must be a whole number, not 'much'",
+        "tiers[0].plugins[1].arguments.typo: unknown argument",
+        "plugin 'capacity' is not supported yet",
+        "no plugin named 'nonsense'",
+    ):
+        assert expected in problems
+    assert str(raised.value).startswith("my.conf: ")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "actions: [allocate]", "actions: allocate\ntiers: 3", "{", "tiers: [3]"])
+def test_what_is_no_configuration_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_config(text)
