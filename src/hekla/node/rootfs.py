@@ -98,6 +98,10 @@ def _overlay(source: str, target: str, name: str, plan: RootPlan) -> None:
     upper, work = f"layers/{name}/upper", f"layers/{name}/work"
     os.makedirs(upper, exist_ok=True)
     os.makedirs(work, exist_ok=True)
+    if not os.access(source, os.R_OK | os.X_OK):
+        # Closed to the user (root's home): an overlay of it would be closed as well. The pod gets an empty one.
+        sys_.bind(upper, target)
+        return
     _same_owner(source, upper)
     options = f"lowerdir=/{name},upperdir={upper},workdir={work}"
     if plan["user_namespace"]:
@@ -105,10 +109,8 @@ def _overlay(source: str, target: str, name: str, plan: RootPlan) -> None:
     below_it = _mounts_below(source, plan["scratch"])
     try:
         sys_.mount("hekla", target, "overlay", _SAFE, options)
-    except OSError as error:
+    except OSError:
         if not below_it:
-            if error.errno == errno.EACCES:
-                return  # a directory the user may not read: an empty one stands in its place
             raise
         sys_.bind(source, target, read_only=True)
         return

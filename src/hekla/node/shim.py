@@ -27,6 +27,7 @@ from typing import NoReturn, TypedDict
 from hekla.node import records, rootfs
 from hekla.node import syscalls as sys_
 
+START_ERROR = "StartError"
 START_ERROR_CODE = 128
 _LINE_BYTES = 16 * 1024
 _READ_BYTES = 64 * 1024
@@ -56,7 +57,7 @@ def main() -> None:
             os._exit(0)
         _Shim(spec).run()
     except OSError as error:
-        _answer(f"error {error.strerror or error}")
+        _answer(f"error {_describe(error)}")
         os._exit(1)
 
 
@@ -89,7 +90,7 @@ class _Shim:
         failure = _read_message(status[0])
         if failure:
             os.waitpid(child, 0)
-            self._finish({"code": START_ERROR_CODE, "reason": "StartError", "message": failure})
+            self._finish({"code": START_ERROR_CODE, "reason": START_ERROR, "message": failure})
             _answer("started")
             os._exit(0)
         _answer("started")
@@ -170,7 +171,7 @@ def _be_container(
         _reset_signals()
         _execute(spec["argv"], spec["env"])
     except OSError as error:
-        os.write(status, (error.strerror or str(error)).encode())
+        os.write(status, _describe(error).encode())
     except BaseException as error:
         os.write(status, repr(error).encode())
     os._exit(1)
@@ -342,6 +343,11 @@ def _read_message(status: int) -> str:
             break
         data += chunk
     return data.decode(errors="replace").strip()
+
+
+def _describe(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return f"{error.filename}: {text}" if error.filename else text
 
 
 def _answer(text: str) -> None:

@@ -37,7 +37,7 @@ from hekla.node.runtime import (
     main_containers,
 )
 from hekla.node.sandbox import Sandbox, open_sandbox
-from hekla.node.shim import START_ERROR_CODE, ContainerSpec
+from hekla.node.shim import START_ERROR, START_ERROR_CODE, ContainerSpec
 from hekla.node.switch_client import SwitchError
 
 _KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
@@ -87,8 +87,15 @@ class Starter:
                 return self._wait(pod, state, Reason.CREATE_ERROR, str(error))
         record = self._directory.start_record(state.name, number)
         assert record is not None
-        self._context.recorder.event(pod, NORMAL, "Started", f"Started container {state.name}")
+        self._tell_start(pod, state.name, number)
         return state.started(record)
+
+    def _tell_start(self, pod: Obj, name: str, number: int) -> None:
+        ended = self._directory.exit_record(name, number) or {}
+        if ended.get("reason") == START_ERROR:
+            self._context.recorder.event(pod, WARNING, "Failed", f"Error: {ended.get('message', '')}")
+        else:
+            self._context.recorder.event(pod, NORMAL, "Started", f"Started container {name}")
 
     async def _fetch(self, pod: Obj) -> Sources:
         namespace = namespace_of(pod)

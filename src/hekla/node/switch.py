@@ -124,7 +124,10 @@ class Switch:
                     _reply(connection, {"error": str(error)})
 
     def _answer(self, connection: socket.socket) -> None:
-        request = json.loads(connection.recv(_MESSAGE_BYTES))
+        message = connection.recv(_MESSAGE_BYTES)
+        if not message:
+            return  # somebody only looked whether we are here
+        request = json.loads(message)
         match request["op"]:
             case "sandbox":
                 pause = self._sandbox(request["uid"], request["hostname"])

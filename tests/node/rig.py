@@ -1,0 +1,202 @@
+"""A real API server, real agents in processes of their own, real pods: as root and as an ordinary user.
+
+The server runs in the test's own loop; the agent is a separate process, so it can be killed like one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import hekla
+from hekla.api.kinds import CONFIG_MAP, POD, SERVICE, Obj
+from hekla.apiserver import server
+from hekla.client.informer import Informer, Update
+from hekla.client.kubeconfig import Access, connect
+from hekla.client.rest import Client
+from hekla.clock import SystemClock
+from hekla.node.directory import PodDirectory
+
+ACCOUNTS = ["root", "user"] if os.geteuid() == 0 else ["user"]
+_USER = 54321  # nobody's number: no account is needed to run as it
+_SOURCES = Path(hekla.__file__).resolve().parent.parent
+_AGENT = Path(__file__).with_name("agent_process.py")
+NODE_NAME = "n1"
+
+
+@dataclass
+class Rig:
+    """A cluster of one node. Pods are made already bound: there is no scheduler here."""
+
+    home: Path
+    client: Client
+    pods: Informer
+    account: str
+    agent: asyncio.subprocess.Process | None = None
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def data_dir(self) -> Path:
+        return self.home / "node"
+
+    async def start_agent(self, *, isolation: str = "namespaces") -> None:
+        """Return when the node is ready."""
+        command = [*_command(self.account), str(_AGENT), str(self.home / "api.sock"), str(self.data_dir), isolation]
+        self.agent = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.PIPE, env=_environment(self.home), cwd="/"
+        )
+        assert self.agent.stdout is not None
+        async with asyncio.timeout(30):
+            line = await self.agent.stdout.readline()
+        assert line == b"ready\n", line
+
+    async def kill_agent(self, number: int = signal.SIGKILL) -> None:
+        assert self.agent is not None
+        self.agent.send_signal(number)
+        await self.agent.wait()
+        self.agent = None
+
+    async def create_pod(self, name: str, script: str = "", **overrides: Any) -> Obj:
+        """A pod that runs a shell script; `overrides` go into its spec, `container` into its container."""
+        container = {
+            "name": "main",
+            "image": "local",
+            "command": ["sh", "-c", script],
+            **overrides.pop("container", {}),
+        }
+        labels = overrides.pop("labels", {})
+        spec = {"nodeName": NODE_NAME, "restartPolicy": "Never", "terminationGracePeriodSeconds": 5, **overrides}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "labels": labels},
+            "spec": {"containers": [container], **spec},
+        }
+        return await self.client.create(POD, pod)
+
+    async def create(self, kind: str, name: str, **content: Any) -> None:
+        kinds = {"ConfigMap": CONFIG_MAP, "Service": SERVICE}
+        obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **content}
+        await self.client.create(kinds[kind], obj)
+
+    async def until(self, name: str, holds: Callable[[Obj], bool], *, seconds: float = 20) -> Obj:
+        """The pod, as soon as it is as wanted."""
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    pod = self.pods.get(name, "default")
+                    if pod is not None and holds(pod):
+                        return pod
+                    self._woken.clear()
+                    await self._woken.wait()
+        except TimeoutError:
+            raise AssertionError(f"{name} is {self.pods.get(name, 'default')}") from None
+
+    async def until_gone(self, name: str, *, seconds: float = 20) -> None:
+        async with asyncio.timeout(seconds):
+            while self.pods.get(name, "default") is not None:
+                self._woken.clear()
+                await self._woken.wait()
+
+    async def finished(self, name: str) -> Obj:
+        return await self.until(name, lambda pod: phase(pod) in ("Succeeded", "Failed"))
+
+    async def running(self, name: str) -> Obj:
+        return await self.until(name, lambda pod: phase(pod) == "Running")
+
+    def log(self, pod: Obj, attempt: int = 0, container: str = "main") -> str:
+        path = PodDirectory(self.data_dir, pod["metadata"]["uid"]).log(container, attempt)
+        return "".join(line.split(" ", 3)[3] for line in path.read_text().splitlines(keepends=True))
+
+    def hear(self, _: Update) -> None:
+        self._woken.set()
+
+
+@asynccontextmanager
+async def rig(account: str) -> AsyncIterator[Rig]:
+    """An API server and a place for a node; whatever the test leaves running is ended."""
+    home = Path(tempfile.mkdtemp(prefix="hekla-node-"))
+    home.chmod(0o755)
+    clock, rng = SystemClock(), random.Random(1)
+    settings = server.ApiServerSettings(database=home / "state.db", socket_path=home / "api.sock")
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(server.run(settings, clock=clock, rng=rng, ready=listening.set_result))
+            await listening
+            client = connect(Access(server=f"unix://{home / 'api.sock'}"))
+            pods = Informer(client, POD, rng=rng)
+            made = Rig(home, client, pods, account)
+            made.data_dir.mkdir()
+            if account == "user" and os.geteuid() == 0:
+                for path in (home / "api.sock", made.data_dir):
+                    os.chown(path, _USER, _USER)
+            pods.subscribe(made.hear)
+            watching = tasks.create_task(pods.run())
+            try:
+                yield made
+            finally:
+                if made.agent is not None:
+                    await made.kill_agent()
+                await asyncio.to_thread(sweep_as, account, made.data_dir)
+                watching.cancel()
+                await client.close()
+                serving.cancel()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def sweep_as(account: str, data_dir: Path) -> None:
+    code = "import sys; from pathlib import Path; from hekla.node.agent import sweep; print(sweep(Path(sys.argv[1])))"
+    subprocess.run([*_command(account), "-c", code, str(data_dir)], env=_environment(data_dir), check=True, cwd="/")
+
+
+def phase(pod: Obj) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def state(pod: Obj, container: int = 0) -> Obj:
+    return dict(pod["status"]["containerStatuses"][container]["state"])
+
+
+def exit_code(pod: Obj) -> int:
+    return int(state(pod)["terminated"]["exitCode"])
+
+
+@cache
+def _command(account: str) -> tuple[str, ...]:
+    if account == "root" or os.geteuid() != 0:
+        return (sys.executable,)
+    drop = ("setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--")
+    # The interpreter the tests run with may be in a home that is closed to others. Tried at one remove, because
+    # setpriv itself still has root's rights when it looks for the program.
+    probe = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import hekla.node.agent'], check=True)"
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        tried = subprocess.run([*drop, python, "-c", probe], env=_environment(Path("/")), capture_output=True, cwd="/")
+        if tried.returncode == 0:
+            return (*drop, python)
+    raise AssertionError("no interpreter that an ordinary user may run can import hekla")
+
+
+def _environment(home: Path) -> dict[str, str]:
+    packages = [str(_SOURCES), sysconfig.get_path("purelib")]
+    return {
+        "PATH": os.defpath + ":/usr/sbin",
+        "HOME": str(home),
+        "PYTHONPATH": os.pathsep.join(packages),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HEKLA_CANARY": "must not reach a pod",
+    }

@@ -1,0 +1,285 @@
+"""Pods on a real node: real processes, a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hekla.api.kinds import POD
+from hekla.node import records
+from hekla.node.directory import PodDirectory
+from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig, state, sweep_as
+
+pytestmark = pytest.mark.root
+each_account = pytest.mark.parametrize("account", ACCOUNTS)
+
+
+def on_a_node(account: str, story: Callable[[Rig], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        async with rig(account) as node:
+            await node.start_agent()
+            await story(node)
+
+    asyncio.run(tell())
+
+
+@each_account
+def test_a_pod_runs_isolated_and_its_exit_code_and_output_are_kept(account: str) -> None:
+    on_a_node(account, _isolation)
+
+
+async def _isolation(node: Rig) -> None:
+    marker = f"hekla-test-{os.getpid()}"
+    script = f"""
+        hostname; id -u; echo $$$$; env | grep -c CANARY; ls {node.data_dir} 2>/dev/null | wc -l
+        touch /etc/{marker} /usr/{marker} /{marker} && echo written
+        ls /proc/[0-9]*/comm | wc -l; ls /proc/self/fd | wc -l
+        echo oops >&2; exit 7
+    """
+    await node.create_pod("alone", script)
+    pod = await node.finished("alone")
+    assert phase(pod) == "Failed"
+    assert exit_code(pod) == 7
+    lines = node.log(pod).split()
+    assert lines[:6] == ["alone", "0", "1", "0", "0", "written"]
+    assert lines[-1] == "oops"
+    for folder in ("/etc", "/usr", "/"):
+        assert not Path(folder, marker).exists()
+    assert pod["status"]["podIP"].startswith("10.")
+    assert pod["status"]["qosClass"] == "BestEffort"
+
+
+@each_account
+def test_three_pods_find_each_other_by_name(account: str) -> None:
+    on_a_node(account, _names)
+
+
+_PEER = """
+import socket, time
+
+def patiently(attempt, end=time.monotonic() + 20):
+    while True:
+        try:
+            return attempt()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+with socket.create_server(("", 5000)) as server:
+    names = [f"gang-{index}.gang" for index in range(3)]
+    found = [patiently(lambda: socket.gethostbyname(name)) for name in names]
+    assert found == [socket.gethostbyname(f"{name}.default.svc.cluster.local") for name in names]
+    assert socket.gethostbyname(socket.gethostname()) in found
+    try:
+        raise AssertionError(socket.gethostbyname("nobody.gang"))
+    except socket.gaierror:
+        pass
+    peers = [patiently(lambda: socket.create_connection((address, 5000), timeout=5)) for address in found]
+    # Nobody leaves before all have been dialled.
+    heard = [server.accept() for _ in found]
+    print(len(set(found)), len(heard))
+"""
+
+
+async def _names(node: Rig) -> None:
+    await node.create("Service", "gang", spec={"clusterIP": "None", "selector": {"app": "gang"}})
+    for index in range(3):
+        await node.create_pod(
+            f"gang-{index}",
+            hostname=f"gang-{index}",
+            subdomain="gang",
+            labels={"app": "gang"},
+            container={"command": ["python3", "-c", _PEER]},
+        )
+    for index in range(3):
+        pod = await node.finished(f"gang-{index}")
+        assert phase(pod) == "Succeeded", node.log(pod)
+        assert node.log(pod) == "3 3\n"
+
+
+@each_account
+def test_an_agent_killed_at_work_is_replaced_and_the_pod_runs_once_with_its_own_exit_code(account: str) -> None:
+    on_a_node(account, _kill_and_take_back)
+
+
+async def _kill_and_take_back(node: Rig) -> None:
+    await node.create_pod(
+        "during", "echo once; until [ -e /dev/shm/never ]; do sleep 0.1; done", terminationGracePeriodSeconds=0
+    )
+    await node.create_pod("between", "echo once; sleep 1.5; exit 9")
+    running = await node.running("during")
+    await node.running("between")
+    await node.kill_agent()
+    record = PodDirectory(node.data_dir, running["metadata"]["uid"]).start_record("main", 0)
+    assert record is not None
+    assert records.is_alive(record["container"])
+    # The one ends while nobody looks.
+    ends = PodDirectory(node.data_dir, node.pods.get("between", "default")["metadata"]["uid"])  # type: ignore[index]
+    while ends.exit_record("main", 0) is None:
+        await asyncio.sleep(0.05)
+    await node.start_agent()
+    between = await node.finished("between")
+    assert exit_code(between) == 9
+    assert node.log(between) == "once\n"
+    assert between["status"]["containerStatuses"][0]["restartCount"] == 0
+    # The other is still the same process.
+    assert records.is_alive(record["container"])
+    await node.client.delete(POD, "during", "default")
+    await node.until_gone("during")
+    while records.is_alive(record["shim"]):
+        await asyncio.sleep(0.01)
+
+
+@each_account
+def test_what_cannot_start_says_why(account: str) -> None:
+    on_a_node(account, _refusals)
+
+
+async def _refusals(node: Rig) -> None:
+    await node.create_pod("no-program", container={"command": ["no-such-program"]})
+    await node.create_pod("no-command", container={"command": [], "image": "nginx"})
+    await node.create_pod("host-path", volumes=[{"name": "v", "hostPath": {"path": "/"}}])
+    reference = {"configMapKeyRef": {"name": "late", "key": "greeting"}}
+    await node.create_pod("waits", "echo $GREETING", container={"env": [{"name": "GREETING", "valueFrom": reference}]})
+    missing = await node.finished("no-program")
+    assert exit_code(missing) == 128
+    assert state(missing)["terminated"]["reason"] == "StartError"
+    assert '"no-such-program"' in state(missing)["terminated"]["message"]
+    assert 'image "nginx" is not mapped' in state(await node.finished("no-command"))["terminated"]["message"]
+    assert "v (hostPath)" in (await node.finished("host-path"))["status"]["message"]
+    waiting = await node.until("waits", lambda pod: "CreateContainerConfigError" in str(pod.get("status")))
+    assert state(waiting)["waiting"]["message"] == 'configmap "late" not found'
+    await node.create("ConfigMap", "late", data={"greeting": "hello"})
+    assert node.log(await node.finished("waits")) == "hello\n"
+
+
+@each_account
+def test_volumes_are_where_the_pod_wants_them(account: str) -> None:
+    on_a_node(account, _volumes)
+
+
+async def _volumes(node: Rig) -> None:
+    await node.create("ConfigMap", "settings", data={"a.txt": "alpha", "b.txt": "beta"})
+    downward = {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}
+    await node.create_pod(
+        "full",
+        "cat /etc/volcano/a.txt /root/.ssh/renamed /pod/name; stat -Lc %a /root/.ssh/renamed; cat /shared/from-init;"
+        "touch /etc/volcano/new 2>/dev/null || echo sealed",
+        volumes=[
+            {"name": "all", "configMap": {"name": "settings"}},
+            {
+                "name": "one",
+                "configMap": {"name": "settings", "items": [{"key": "b.txt", "path": "renamed", "mode": 256}]},
+            },
+            {"name": "self", "downwardAPI": downward},
+            {"name": "shared", "emptyDir": {}},
+        ],
+        initContainers=[
+            {
+                "name": "first",
+                "image": "local",
+                "command": ["sh", "-c", "echo init > /shared/from-init"],
+                "volumeMounts": [{"name": "shared", "mountPath": "/shared"}],
+            }
+        ],
+        container={
+            "volumeMounts": [
+                {"name": "all", "mountPath": "/etc/volcano"},
+                {"name": "one", "mountPath": "/root/.ssh"},
+                {"name": "self", "mountPath": "/pod"},
+                {"name": "shared", "mountPath": "/shared", "readOnly": True},
+            ]
+        },
+    )
+    pod = await node.finished("full")
+    assert node.log(pod) == "alphabetafull400\ninit\nsealed\n"
+    assert phase(pod) == "Succeeded"
+
+
+@each_account
+def test_a_pod_being_deleted_is_asked_first_and_leaves_nothing(account: str) -> None:
+    on_a_node(account, _deletion)
+
+
+async def _deletion(node: Rig) -> None:
+    script = "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    pod = await node.create_pod("polite", script)
+    directory = PodDirectory(node.data_dir, pod["metadata"]["uid"])
+    await node.running("polite")
+    while not directory.log("main", 0).exists():
+        await asyncio.sleep(0.01)
+    sandbox = directory.sandbox()
+    seen: list[str] = []
+    node.pods.subscribe(lambda update: seen.append(str((update.obj.get("status") or {}).get("phase"))))
+    await node.client.delete(POD, "polite", "default")
+    await node.until_gone("polite")
+    assert "Succeeded" in seen
+    while directory.path.exists():
+        await asyncio.sleep(0.01)
+    assert not records.is_alive(sandbox["process"])
+
+
+@each_account
+def test_after_a_sweep_nothing_is_left_and_the_pod_is_not_run_again(account: str) -> None:
+    on_a_node(account, _sweep)
+
+
+async def _sweep(node: Rig) -> None:
+    before = Path("/proc/self/mounts").read_text(), _links()
+    pod = await node.create_pod("swept", "echo once; sleep 1000")
+    again = await node.create_pod("again", "echo run; sleep 1000", restartPolicy="OnFailure")
+    await node.running("swept")
+    await node.running("again")
+    processes = [records.read(str(node.data_dir / "switch.json"))["process"]]
+    for each in (pod, again):
+        directory = PodDirectory(node.data_dir, each["metadata"]["uid"])
+        record = directory.start_record("main", 0)
+        assert record is not None
+        processes += [record["shim"], record["container"], directory.sandbox()["process"]]
+    assert all(map(records.is_alive, processes))
+    await node.kill_agent()
+    await asyncio.to_thread(sweep_as, node.account, node.data_dir)
+    assert not any(map(records.is_alive, processes))
+    assert (Path("/proc/self/mounts").read_text(), _links()) == before
+    assert not list(node.data_dir.glob("pods/*/containers/*/*/scratch"))
+    await node.start_agent()
+    lost = await node.finished("swept")
+    assert lost["status"]["reason"] == "NodeShutdown"
+    assert node.log(lost) == "once\n"
+    back = await node.until("again", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+    assert "running" in state(await node.running("again"))
+    assert back["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == "NodeShutdown"
+
+
+@each_account
+def test_a_killed_switch_costs_no_pod_its_network(account: str) -> None:
+    on_a_node(account, _switch_killed)
+
+
+async def _switch_killed(node: Rig) -> None:
+    serve = "import socket; s = socket.create_server(('', 80)); s.accept(); print('heard', flush=True)"
+    await node.create_pod("old", container={"command": ["python3", "-c", serve]})
+    old = await node.running("old")
+    switch = records.read(str(node.data_dir / "switch.json"))["process"]
+    os.kill(switch["pid"], 9)
+    dial = f"""
+import socket, time
+for _ in range(200):
+    try:
+        socket.create_connection(('{old["status"]["podIP"]}', 80), 1); break
+    except OSError: time.sleep(0.02)
+"""
+    await node.create_pod("new", container={"command": ["python3", "-c", dial]})
+    assert phase(await node.finished("old")) == "Succeeded"
+    new = await node.finished("new")
+    assert phase(new) == "Succeeded"
+    assert new["status"]["podIP"] != old["status"]["podIP"]
+
+
+def _links() -> list[str]:
+    return sorted(entry.name for entry in Path("/sys/class/net").iterdir())
