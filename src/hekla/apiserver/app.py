@@ -121,6 +121,8 @@ class App:
             found = self._openapi.answer(path, request) or self._discovery.answer(path, request)
             if found is not None:
                 return found
+        if not self._discovery.knows(path):
+            return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
         raise no_such_path()
 
 

@@ -11,7 +11,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import timestamp
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.store.store import KEEP, Keep, Remove
-from hekla.errors import BadRequest, Conflict, Forbidden
+from hekla.errors import BadRequest, Conflict, Forbidden, Invalid
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -41,7 +41,13 @@ def read_options(document: Obj, query: dict[str, str]) -> DeleteOptions:
     if orphan is not None and not policy:
         policy = "Orphan" if orphan else "Background"
     if policy and policy not in _POLICIES:
-        raise BadRequest(f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: "{policy}"')
+        supported = '"Foreground", "Background", "Orphan", "nil"'
+        message = f'Unsupported value: "{policy}": supported values: {supported}'
+        cause = {"reason": "FieldValueNotSupported", "message": message, "field": "propagationPolicy"}
+        raise Invalid(
+            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {message}',
+            details={"group": "meta.k8s.io", "kind": "DeleteOptions", "causes": [cause]},
+        )
     dry_run = "All" in (document.get("dryRun") or ()) or query.get("dryRun") == "All"
     return DeleteOptions(grace, policy, dict(document.get("preconditions") or {}), dry_run)
 

@@ -49,6 +49,11 @@ class Discovery:
                 return self._resource_list(group, version)
         return None
 
+    def knows(self, path: str) -> bool:
+        """Whether the path lies below a group and version that are served (all of the core group's count)."""
+        parts = path.strip("/").split("/")
+        return parts[0] == "api" or (parts[0] == "apis" and tuple(parts[1:3]) in self._by_version())
+
     def _by_version(self) -> dict[tuple[str, str], list[Resource]]:
         found: dict[tuple[str, str], list[Resource]] = {}
         for resource in [*self._registry.all(), *map(Resource, _REVIEWS)]:

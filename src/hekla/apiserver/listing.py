@@ -12,7 +12,7 @@ from hekla.apiserver.request import Request
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.selecting import Selection
 from hekla.apiserver.store.store import Compacted, Entry, Store
-from hekla.errors import BadRequest, Expired, Invalid, Timeout
+from hekla.errors import BadRequest, Expired, Timeout
 
 _FUTURE_SECONDS = 3.0
 _EXPIRED = (
@@ -36,6 +36,7 @@ async def list_page(store: Store, selection: Selection, request: Request) -> Pag
     token = request.query.get("continue", "")
     match = request.query.get("resourceVersionMatch", "")
     wanted = parse_revision(request.query.get("resourceVersion", ""))
+    _check_match(request, match)
     if token:
         revision, start = _read_token(token)
         at = revision if revision > 0 else store.revision
@@ -49,8 +50,6 @@ async def list_page(store: Store, selection: Selection, request: Request) -> Pag
     if wanted:
         await wait_for_revision(store, selection.resource, wanted)
     if match == "Exact":
-        if not wanted:
-            raise Invalid('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
         try:
             return _page(
                 store.entries(selection.resource.storage, selection.namespace, at=wanted), selection, wanted, limit
@@ -58,6 +57,18 @@ async def list_page(store: Store, selection: Selection, request: Request) -> Pag
         except Compacted:
             raise Expired("The resourceVersion for the provided list is too old.") from None
     return _page(store.entries(selection.resource.storage, selection.namespace), selection, store.revision, limit)
+
+
+def _check_match(request: Request, match: str) -> None:
+    if match not in ("", "Exact", "NotOlderThan"):
+        supported = '"Exact", "NotOlderThan", ""'
+        raise request.bad_option("resourceVersionMatch", f'Unsupported value: "{match}": supported values: {supported}')
+    if match and not request.query.get("resourceVersion"):
+        why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise request.bad_option("resourceVersionMatch", why, "FieldValueForbidden")
+    if match == "Exact" and request.query["resourceVersion"] == "0":
+        why = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        raise request.bad_option("resourceVersionMatch", why, "FieldValueForbidden")
 
 
 def parse_revision(text: str) -> int:

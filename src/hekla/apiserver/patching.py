@@ -178,10 +178,12 @@ def _strategic_value(current: Any, patch: Any, node: Node, order: Any) -> Any:
         return patch
     if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in patch):
         return [each for each in patch if not (isinstance(each, dict) and "$patch" in each)]
+    before = current or []
     if not node.merge_key:
-        merged = [*(current or []), *(each for each in patch if each not in (current or []))]
-        return _ordered(merged, order, None)
-    return _ordered(_merge_by_key(current or [], patch, node), order, node.merge_key)
+        merged = [*before, *(each for each in patch if each not in before)]
+    else:
+        merged = _merge_by_key(before, patch, node)
+    return _ordered(merged, before, order if isinstance(order, list) else patch, node.merge_key)
 
 
 def _merge_by_key(current: list[Any], patch: list[Any], node: Node) -> list[Any]:
@@ -201,13 +203,19 @@ def _merge_by_key(current: list[Any], patch: list[Any], node: Node) -> list[Any]
     return result
 
 
-def _ordered(merged: list[Any], order: Any, key: str | None) -> list[Any]:
-    """Elements the patch put in order come in that order; the others keep their place behind their old neighbour."""
-    if not isinstance(order, list):
-        return merged
-    wanted = [each.get(key) if key and isinstance(each, dict) else each for each in order]
-    ranks = {str(value): rank for rank, value in enumerate(wanted)}
-    named = [each for each in merged if str(each.get(key) if key else each) in ranks]
-    named.sort(key=lambda each: ranks[str(each.get(key) if key else each)])
-    others = [each for each in merged if each not in named]
-    return [*named, *others]
+def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
+    """Elements the patch names come in its order, the others in their old order; the two are woven together so that
+    an element keeps its place among its old neighbours and a new one comes first."""
+    ranks = {_identity(each, key): rank for rank, each in reversed(list(enumerate(order)))}
+    places = {_identity(each, key): place for place, each in enumerate(before)}
+    named = sorted((each for each in merged if _identity(each, key) in ranks), key=lambda e: ranks[_identity(e, key)])
+    others = [each for each in merged if _identity(each, key) not in ranks]
+    result: list[Any] = []
+    while named and others:
+        first = places.get(_identity(named[0], key), -1) < places.get(_identity(others[0], key), -1)
+        result.append(named.pop(0) if first else others.pop(0))
+    return [*result, *named, *others]
+
+
+def _identity(each: Any, key: str) -> str:
+    return repr(each.get(key) if key and isinstance(each, dict) else each)

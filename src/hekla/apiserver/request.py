@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from hekla.api.kinds import Kind, Obj
-from hekla.errors import ApiError, BadRequest, Conflict, NotFound
+from hekla.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 
 JSON = "application/json"
 BODY_LIMIT = 3 * 1024 * 1024
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -33,8 +34,20 @@ class Request:
     def dry_run(self) -> bool:
         value = self.query.get("dryRun", "")
         if value not in ("", "All"):
-            raise BadRequest(f'invalid dryRun option: "{value}"')
+            raise self.bad_option("dryRun", f'Unsupported value: ["{value}"]: supported values: "All"')
         return value == "All"
+
+    def bad_option(self, field: str, message: str, reason: str = "FieldValueNotSupported") -> Invalid:
+        """The refusal of a query parameter."""
+        kind = _OPTIONS.get(self.method, "ListOptions")
+        return Invalid(
+            f'{kind}.meta.k8s.io "" is invalid: {field}: {message}',
+            details={
+                "group": "meta.k8s.io",
+                "kind": kind,
+                "causes": [{"reason": reason, "message": message, "field": field}],
+            },
+        )
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "") not in ("", "false", "0")

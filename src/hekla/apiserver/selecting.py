@@ -44,10 +44,17 @@ def read_selection(resource: Resource, namespace: str, query: dict[str, str], na
         raise BadRequest(str(error)) from None
     for field, _, _ in fields:
         if field not in resource.fields:
-            raise BadRequest(f"field label not supported: {field}")
+            raise BadRequest(_unknown_field(field, resource))
     if name:
         fields = (*fields, ("metadata.name", True, name))
     return Selection(resource, namespace, labels, fields)
+
+
+def _unknown_field(field: str, resource: Resource) -> str:
+    # parity: kinds with fields of their own word it differently.
+    if resource.fields[2:]:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _index(entry: Entry, resource: Resource) -> tuple[dict[str, str], dict[str, str]]:

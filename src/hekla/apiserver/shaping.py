@@ -6,6 +6,8 @@ are for custom resources and follow their structural schema. All three change th
 
 from __future__ import annotations
 
+import base64
+import re
 from typing import Any
 
 from hekla.api.kinds import Obj
@@ -13,6 +15,7 @@ from hekla.api.quantity import InvalidQuantity, canonical
 from hekla.apiserver.schema import Node
 
 _SCALARS: dict[str, tuple[type, ...]] = {"integer": (int,), "boolean": (bool,), "int-or-string": (int, str)}
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _GO_VALUES: dict[type, str] = {str: "string", list: "array", dict: "object"}
 
 
@@ -46,13 +49,15 @@ def _decode_value(value: Any, node: Node, unknown: list[str], path: str, parent:
     if type_ == "string":
         if type(value) is not str:
             raise _wrong(value, node, path, parent)
+        if node.format == "byte":
+            _check_base64(value)
     elif type_ == "object":
         if type(value) is not dict:
             raise _wrong(value, node, path, parent)
         if node.properties is not None:
             decode_shape(value, node, unknown, path + ".")
         elif node.additional is not None:
-            _decode_map(value, node.additional, unknown, path, node)
+            _decode_map(value, node.additional, unknown, path, parent)
     elif type_ == "array":
         if type(value) is not list:
             raise _wrong(value, node, path, parent)
@@ -60,6 +65,14 @@ def _decode_value(value: Any, node: Node, unknown: list[str], path: str, parent:
             _decode_list(value, node.items, unknown, path, parent)
     elif type(value) not in _SCALARS.get("int-or-string" if node.int_or_string else type_, (type(value),)):
         raise _wrong(value, node, path, parent)
+
+
+def _check_base64(text: str) -> None:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        good = len(_BASE64.match(text)[0])  # type: ignore[index]
+        raise WrongType(f"illegal base64 data at input byte {good}") from None
 
 
 def _decode_map(value: dict[str, Any], node: Node, unknown: list[str], path: str, parent: Node) -> None:

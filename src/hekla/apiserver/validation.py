@@ -11,7 +11,6 @@ from hekla.apiserver.invalid import Problem, duplicate, forbidden, invalid, requ
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -26,11 +25,6 @@ _LABEL_TEXT = (
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-_SERVICE_NAME_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 _QUALIFIED_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
@@ -41,10 +35,14 @@ _LABEL_VALUE_TEXT = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+_CONFIG_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 _ANNOTATION_BYTES = 256 * 1024
 _DATA_BYTES = 1024 * 1024
-_LABEL_NAMED = frozenset({"/namespaces"})
-_SERVICE_NAMED = frozenset({"/services"})
+_STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
+_LABEL_NAMED = frozenset({"/namespaces", "/services"})
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
 
 Validator = Callable[[Obj], list[Problem]]
@@ -63,9 +61,13 @@ def validate_metadata(obj: Obj, kind: Kind) -> list[Problem]:
         elif not _LABEL_VALUE.fullmatch(value):
             problems.append(invalid("metadata.labels", value, _LABEL_VALUE_TEXT))
     annotations = metadata.get("annotations") or {}
-    problems += [p for key in annotations for p in _key_problems("metadata.annotations", key.lower())]
+    problems += [p for key in annotations for p in _key_problems("metadata.annotations", key, key.lower())]
     if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATION_BYTES:
         problems.append(too_long("metadata.annotations", _ANNOTATION_BYTES))
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            problems.append(invalid(f"metadata.finalizers[{index}]", finalizer, why))
     return problems
 
 
@@ -74,22 +76,21 @@ def _name_problems(name: str, kind: Kind) -> list[Problem]:
     if kind.group in _PATH_NAMED:
         bad = name in (".", "..") or "/" in name or "%" in name
         return [invalid("metadata.name", name, "may not contain '/'")] if bad else []
-    if storage in _SERVICE_NAMED:
-        pattern, most, text = _SERVICE_NAME, 63, _SERVICE_NAME_TEXT
-    elif storage in _LABEL_NAMED:
+    if storage in _LABEL_NAMED:
         pattern, most, text = _LABEL, 63, _LABEL_TEXT
     else:
         pattern, most, text = _SUBDOMAIN, 253, _SUBDOMAIN_TEXT
     problems = []
     if len(name) > most:
-        problems.append(invalid("metadata.name", name, f"must be no more than {most} bytes"))
+        problems.append(invalid("metadata.name", name, f"must be no more than {most} characters"))
     if not pattern.fullmatch(name):
         problems.append(invalid("metadata.name", name, text))
     return problems
 
 
-def _key_problems(field: str, key: str) -> list[Problem]:
-    prefix, slash, name = key.rpartition("/")
+def _key_problems(field: str, key: str, checked: str = "") -> list[Problem]:
+    """`checked` is the key as it is judged, where that differs from the key as it is shown."""
+    prefix, slash, name = (checked or key).rpartition("/")
     if slash and (not _SUBDOMAIN.fullmatch(prefix) or len(prefix) > 253):
         return [invalid(field, key, f"prefix part {_SUBDOMAIN_TEXT}")]
     if len(name) > 63:
@@ -191,6 +192,8 @@ def validate_service(service: Obj) -> list[Problem]:
         if len(ports) > 1 and not port.get("name"):
             problems.append(required(f"spec.ports[{index}].name"))
         problems += _port_problems(port.get("port"), f"spec.ports[{index}].port")
+        if isinstance(port.get("targetPort"), int):
+            problems += _port_problems(port["targetPort"], f"spec.ports[{index}].targetPort")
     types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     if spec.get("type") not in types:
         problems.append(unsupported("spec.type", spec.get("type"), types))
@@ -200,7 +203,7 @@ def validate_service(service: Obj) -> list[Problem]:
 def validate_data(obj: Obj) -> list[Problem]:
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     problems = [
-        invalid(f"data[{key}]", key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.'")
+        invalid(f"data[{key}]", key, _CONFIG_KEY_TEXT)
         for key in [*data, *binary]
         if not _DATA_KEY.fullmatch(key) or len(key) > 253
     ]
@@ -280,6 +283,13 @@ def validate_immutable_data(new: Obj, old: Obj) -> list[Problem]:
     ]
 
 
+def validate_secret_update(new: Obj, old: Obj) -> list[Problem]:
+    problems = validate_immutable_data(new, old)
+    if new.get("type") != old.get("type"):
+        problems.append(invalid("type", new.get("type"), "field is immutable"))
+    return problems
+
+
 def validate_service_update(new: Obj, old: Obj) -> list[Problem]:
     before, after = (old.get("spec") or {}).get("clusterIP"), (new.get("spec") or {}).get("clusterIP")
     if before and after != before and (new.get("spec") or {}).get("type") != "ExternalName":
@@ -290,6 +300,6 @@ def validate_service_update(new: Obj, old: Obj) -> list[Problem]:
 UPDATE_VALIDATORS: dict[str, Callable[[Obj, Obj], list[Problem]]] = {
     "/pods": validate_pod_update,
     "/configmaps": validate_immutable_data,
-    "/secrets": validate_immutable_data,
+    "/secrets": validate_secret_update,
     "/services": validate_service_update,
 }

@@ -99,13 +99,13 @@ class Verbs:
         try:
             patch = decode_document(request.body)
         except ValueError as error:
-            raise BadRequest(str(error)) from None
+            raise BadRequest(f"error decoding patch: {error}") from None
         options = _options(request)
         key = _key(resource, route)
         if style.startswith("apply-patch"):
             written = await self._apply(resource, route, request, patch, options)
         else:
-            transform = _Patch(style, patch, resource)
+            transform = _Patch(style, patch, resource, route.name)
             written = await self._writer.update(resource, key, transform, options, subresource=route.subresource)
         return self._answer(resource, request, written, options)
 
@@ -134,20 +134,8 @@ class Verbs:
         if not isinstance(patch, dict):
             raise BadRequest("error decoding YAML: an apply configuration is an object")
         if not manager:
-            raise Invalid(
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
-                details={
-                    "group": "meta.k8s.io",
-                    "kind": "PatchOptions",
-                    "causes": [
-                        {
-                            "reason": "FieldValueRequired",
-                            "message": "Required value: is required for apply patch",
-                            "field": "fieldManager",
-                        }
-                    ],
-                },
-            )
+            why = "Required value: is required for apply patch"
+            raise request.bad_option("fieldManager", why, "FieldValueRequired")
         check_type(patch, resource)
         _check_namespace(patch, resource, route)
         patch.setdefault("metadata", {})["name"] = route.name
@@ -175,8 +163,9 @@ class _Replacement:
 
 
 class _Patch:
-    def __init__(self, style: str, patch: Any, resource: Resource) -> None:
+    def __init__(self, style: str, patch: Any, resource: Resource, name: str) -> None:
         self._style = style
+        self._name = name
         self._patch = patch
         self._resource = resource
 
@@ -189,6 +178,9 @@ class _Patch:
             raise Invalid("the server rejected our request due to an error in our request", details={}) from None
         if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
             raise BadRequest("the patch leaves no object")
+        name = result["metadata"].get("name")
+        if name != self._name:
+            raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({self._name})")
         return result
 
     def _result(self, current: Obj) -> Any:
@@ -258,7 +250,8 @@ def _key(resource: Resource, route: Route) -> Key:
 def _options(request: Request) -> Options:
     validation = request.query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Warn", "Strict"):
-        raise BadRequest(f'invalid fieldValidation option: "{validation}"')
+        supported = '"", "Ignore", "Strict", "Warn"'
+        raise request.bad_option("fieldValidation", f'Unsupported value: "{validation}": supported values: {supported}')
     options = Options(dry_run=request.dry_run, strict=validation == "Strict", quiet=validation == "Ignore")
     if validation in ("Warn", "Strict"):
         options.duplicates = duplicate_fields(request.body)
