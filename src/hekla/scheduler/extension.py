@@ -123,8 +123,8 @@ class QueueOverused:
 class QueueRoom:
     switch: ClassVar[str] = "enabledAllocatable"
 
-    def queue_room(self, state: GroupState, request: Floats, wanted: int) -> tuple[int, Unfit | None]:
-        """How many of `wanted` pods of `request` the group's queue may still take, and what stops the rest."""
+    def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
+        """How many of `wanted` pods of the shape the group's queue may still take, and what stops the rest."""
         raise NotImplementedError
 
 
@@ -150,9 +150,13 @@ class NodeScore:
         """
         return None
 
-    def preference(self, constraints: Constraints, candidates: Ints) -> Floats | None:
-        """A score of each candidate node that room does not change, relative to the candidates; None when all equal."""
-        return None
+    def has_preference(self, constraints: Constraints) -> bool:
+        """Whether some nodes are liked better than others for reasons that have nothing to do with room."""
+        return False
+
+    def preference(self, constraints: Constraints, candidates: Ints) -> Floats:
+        """The score of each candidate node for such reasons, relative to the candidates."""
+        raise NotImplementedError
 
 
 class Verdict:
@@ -194,6 +198,7 @@ class Tiers:
         self._votes_pipelined = self._by_tier(GroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
         self._masks: dict[int, Flags | None] = {}
+        self._preferring: dict[int, bool] = {}
 
     # Orders: the first plugin that sees a difference decides; age and name break ties.
 
@@ -257,11 +262,11 @@ class Tiers:
     def queue_overused(self, queue: Queue) -> bool:
         return any(plugin.queue_overused(queue) for plugin in self._overused)
 
-    def queue_room(self, state: GroupState, request: Floats, wanted: int) -> tuple[int, Unfit | None]:
+    def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
         """How many may be placed, and the first objection to more."""
         objection: Unfit | None = None
         for plugin in self._room:
-            wanted, unfit = plugin.queue_room(state, request, wanted)
+            wanted, unfit = plugin.queue_room(state, shape, wanted)
             objection = objection or unfit
         return wanted, objection
 
@@ -284,14 +289,21 @@ class Tiers:
         limits = (plugin.most_per_node(constraints) for plugin in self._filters)
         return min([most, *(limit for limit in limits if limit is not None)])
 
-    def class_score(self, shape: int, constraints: Constraints, candidates: Ints) -> ClassScore:
+    def has_preferences(self, constraints: Constraints) -> bool:
+        key = id(constraints)
+        if key not in self._preferring:
+            self._preferring[key] = any(plugin.has_preference(constraints) for plugin in self._scores)
+        return self._preferring[key]
+
+    def class_score(self, shape: int, constraints: Constraints, candidates: Ints | None) -> ClassScore:
+        """The score of a class; `candidates` may be None where no plugin has a preference."""
         pairs = [score for plugin in self._scores if (score := plugin.pair_score(shape)) is not None]
-        fixed: Floats | None = None
-        for plugin in self._scores:
-            preference = plugin.preference(constraints, candidates)
-            if preference is not None:
-                fixed = preference if fixed is None else fixed + preference
-        return ClassScore(pairs, candidates, fixed)
+        if candidates is None or not self.has_preferences(constraints):
+            return ClassScore(pairs, None, None)
+        fixed = [
+            plugin.preference(constraints, candidates) for plugin in self._scores if plugin.has_preference(constraints)
+        ]
+        return ClassScore(pairs, candidates, np.sum(fixed, axis=0))
 
     def verdict(self, state: GroupState) -> bool | None:
         for plugin in self._verdicts:
@@ -319,9 +331,9 @@ class Tiers:
 
 
 class ClassScore:
-    """The summed score of one class of pods over the candidate nodes."""
+    """The summed score of one class of pods; `fixed` holds the preferences over the candidate nodes, where any."""
 
-    def __init__(self, pairs: list[PairScore], candidates: Ints, fixed: Floats | None) -> None:
+    def __init__(self, pairs: list[PairScore], candidates: Ints | None, fixed: Floats | None) -> None:
         self._pairs = pairs
         self._candidates = candidates
         self._fixed = fixed
@@ -332,26 +344,23 @@ class ClassScore:
         return self._fixed is not None
 
     def __call__(self, lines: Ints, placed: Ints) -> Floats:
-        fixed = None if self._fixed is None else self._fixed[np.searchsorted(self._candidates, lines)]
-        return self._sum(lines, placed, fixed, len(lines))
+        total = self._sum(lines, placed, len(lines))
+        if self._fixed is None or self._candidates is None:
+            return total
+        return total + self._fixed[np.searchsorted(self._candidates, lines)]
 
-    def best(self, nodes: int) -> int:
-        """The candidate for a single pod: the highest score, the lowest line among equals."""
-        if len(self._candidates) * 4 < nodes:
-            none_placed = np.zeros(len(self._candidates), dtype=np.int64)
-            values = self._sum(self._candidates, none_placed, self._fixed, len(self._candidates))
-            return int(self._candidates[values.argmax()])
-        if len(self._candidates) == nodes:
-            return int(self._sum(None, 0, self._fixed, nodes).argmax())
-        values = self._sum(None, 0, None, nodes)[self._candidates]
-        values = values if self._fixed is None else values + self._fixed
-        return int(self._candidates[values.argmax()])
+    def best(self, ok: Flags | None, nodes: int) -> int:
+        """The node for a single pod: the highest score among `ok` (None: all), the lowest line among equals."""
+        total = self._sum(None, 0, nodes)
+        if self._fixed is not None and self._candidates is not None:
+            return int(self._candidates[(total[self._candidates] + self._fixed).argmax()])
+        return int(total.argmax() if ok is None else np.where(ok, total, -np.inf).argmax())
 
-    def _sum(self, lines: Ints | None, placed: Ints | int, fixed: Floats | None, count: int) -> Floats:
+    def _sum(self, lines: Ints | None, placed: Ints | int, count: int) -> Floats:
         # Always in the same order: sums of floats that differ in the last bit would break ties differently.
-        total: Floats | None = None
-        for pair in self._pairs:
-            total = pair(lines, placed) if total is None else total + pair(lines, placed)
-        if total is None:
-            total = np.zeros(count)
-        return total if fixed is None else total + fixed
+        if not self._pairs:
+            return np.zeros(count)
+        total = self._pairs[0](lines, placed)
+        for pair in self._pairs[1:]:
+            total = total + pair(lines, placed)
+        return total

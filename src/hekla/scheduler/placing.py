@@ -25,7 +25,7 @@ def nodes_for(session: Session, tiers: Tiers, shape: int, free: Floats, count: i
     mask = tiers.node_mask(constraints)
     if count == 1:
         return _node_for_one(session, tiers, shape, free, mask)
-    places = room(free, session.request(shape), tiers.most_per_node(constraints, count))
+    places = room(free, session.asked(shape), tiers.most_per_node(constraints, count))
     if mask is not None:
         places *= mask
     candidates = np.flatnonzero(places)
@@ -52,14 +52,18 @@ def explain(session: Session, tiers: Tiers, shape: int, free: Floats) -> FitErro
 
 
 def _node_for_one(session: Session, tiers: Tiers, shape: int, free: Floats, mask: Flags | None) -> Ints:
-    ok = fits(free, session.request(shape))
+    contested = session.contested(shape)
+    ok = fits(free, contested) if contested else None
     if mask is not None:
-        ok &= mask
-    candidates = np.flatnonzero(ok)
-    if len(candidates) <= 1:
-        return candidates
-    score = tiers.class_score(shape, session.snapshot.shapes[shape].constraints, candidates)
-    return np.array([score.best(len(ok))], dtype=np.int64)
+        ok = mask if ok is None else ok & mask
+    if not len(free) or (ok is not None and not ok.any()):
+        return _NONE
+    constraints = session.snapshot.shapes[shape].constraints
+    candidates: Ints | None = None
+    if tiers.has_preferences(constraints):
+        candidates = np.arange(len(free)) if ok is None else np.flatnonzero(ok)
+    score = tiers.class_score(shape, constraints, candidates)
+    return np.array([score.best(ok, len(free))], dtype=np.int64)
 
 
 def _clause(text: str, reason: Reason, nodes: Flags, open_: Flags) -> list[Clause]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,8 @@ READY_STATUSES = (
     PodStatus.SUCCEEDED,
 )
 
-# moved(group, request of one pod, how many came (or went, when negative))
-Listener = Callable[["GroupState", Floats, int], None]
+# moved(group, shape, how many pods of it came (or went, when negative))
+Listener = Callable[["GroupState", int, int], None]
 
 
 class GroupState:
@@ -48,7 +49,8 @@ class GroupState:
 
     @property
     def ready_pods(self) -> int:
-        return sum(self.counts[status] for status in READY_STATUSES)
+        counts = self.counts
+        return counts[1] + counts[3] + counts[4] + counts[5] + counts[7]  # READY_STATUSES, spelled out: asked often
 
     @property
     def waiting_pods(self) -> int:
@@ -56,7 +58,7 @@ class GroupState:
 
     @property
     def pending_best_effort(self) -> int:
-        if not self.counts[PodStatus.PENDING] or not self.group.best_effort.any():
+        if not self.group.has_best_effort or not self.counts[PodStatus.PENDING]:
             return 0
         return int(np.count_nonzero(self.group.best_effort & (self.status == PodStatus.PENDING)))
 
@@ -97,8 +99,11 @@ class Session:
     ports: dict[int, tuple[HostPort, ...]] = field(init=False)
     total: Floats = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
+    changes: list[Ints] = field(default_factory=list)  # node lines that changed, in order; only ever grows
+    _asked: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
     action_names: tuple[str, ...] = ()
     _later: bool = field(init=False)
+    _floor: list[float] = field(init=False)  # no node has less idle than this, resource by resource
 
     def __post_init__(self) -> None:
         nodes = self.snapshot.nodes
@@ -116,10 +121,25 @@ class Session:
         self.ports = dict(nodes.ports)
         self.total = nodes.allocatable.sum(axis=0)
         self._later = bool(self.releasing.any())
+        self._floor = self.idle.min(axis=0, initial=np.inf).tolist()
 
     def request(self, shape: int) -> Floats:
         row: Floats = self.snapshot.requests[shape]
         return row
+
+    def asked(self, shape: int) -> list[tuple[int, float]]:
+        """What a pod of the shape asks for, as (column, amount)."""
+        found = self._asked.get(shape)
+        if found is None:
+            amounts = self.snapshot.requests[shape].tolist()
+            found = self._asked[shape] = [(column, amount) for column, amount in enumerate(amounts) if amount > 0]
+        return found
+
+    def contested(self, shape: int) -> list[tuple[int, float]]:
+        """What of `asked` some node may lack; for the rest there is no need to look."""
+        if self._later:
+            return self.asked(shape)
+        return [(column, amount) for column, amount in self.asked(shape) if amount > self._floor[column]]
 
     def free_now(self) -> Floats:
         """What a pod may take at once: idle, and not promised to somebody already."""
@@ -145,30 +165,36 @@ class Session:
         state.mark(positions, PodStatus.PENDING, status, nodes)
         self._account(nodes, shape, status, 1.0)
         for listener in self.listeners:
-            listener(state, self.request(shape), len(positions))
+            listener(state, shape, len(positions))
 
     def take_back(self, state: GroupState, positions: Ints, nodes: Ints, shape: int, status: PodStatus) -> None:
         """The exact inverse of `place`."""
         for listener in reversed(self.listeners):
-            listener(state, self.request(shape), -len(positions))
+            listener(state, shape, -len(positions))
         self._account(nodes, shape, status, -1.0)
         state.mark(positions, status, PodStatus.PENDING, -1)
 
     def _account(self, nodes: Ints, shape: int, status: PodStatus, sign: float) -> None:
         request, kind = self.request(shape), self.snapshot.shapes[shape]
-        lines, times = nodes, np.full(1, sign)
+        lines: Any = int(nodes[0])
+        times: Any = sign
+        amount: Floats = request * sign
         if len(nodes) > 1:
             lines, count = np.unique(nodes, return_counts=True)
             times = count * sign
-        amount = times[:, None] * request
+            amount = times[:, None] * request
         if status is PodStatus.PIPELINED:
             self.pipelined[lines] += amount
             self._later = True
         else:
             self.idle[lines] -= amount
             self.used[lines] += amount
+            if sign > 0:
+                low = self.idle[lines] if len(nodes) == 1 else self.idle[lines].min(axis=0)
+                self._floor = list(map(min, self._floor, low.tolist()))
         self.assumed[lines, 0] += kind.assumed_cpu * times
         self.assumed[lines, 1] += kind.assumed_memory * times
+        self.changes.append(nodes)
         if kind.constraints.ports:
             self._account_ports(nodes, kind.constraints.ports, sign)
 

@@ -47,6 +47,7 @@ class Group:
     pod_priority: Ints
     gated: Flags
     best_effort: Flags
+    has_best_effort: bool
     counts: tuple[int, ...]  # pods by status
     allocated: Floats
     pending: Floats
@@ -82,6 +83,7 @@ def build_group(
     status = np.array([pod.status for pod in ordered], dtype=np.int8)
     shape = np.array([shape_lines[id(pod.shape)] for pod in ordered], dtype=np.int64)
     gated = np.array([pod.gated for pod in ordered], dtype=bool)
+    best_effort = np.array([pod.shape.best_effort for pod in ordered], dtype=bool)
     pending = status == PodStatus.PENDING
     return Group(
         row=row,
@@ -93,7 +95,8 @@ def build_group(
         roles=roles,
         pod_priority=np.array([pod.priority for pod in ordered], dtype=np.int64),
         gated=gated,
-        best_effort=np.array([pod.shape.best_effort for pod in ordered], dtype=bool),
+        best_effort=best_effort,
+        has_best_effort=bool(best_effort.any()),
         counts=tuple(np.bincount(status, minlength=len(PodStatus)).tolist()),
         allocated=requests[shape[_ALLOCATED[status]]].sum(axis=0),
         pending=requests[shape[pending]].sum(axis=0),

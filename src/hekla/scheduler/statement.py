@@ -9,7 +9,7 @@ from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Step:
     state: GroupState
     positions: Ints

@@ -39,7 +39,7 @@ def test_nobody_gets_more_than_asked_or_allowed_and_all_together_no_more_than_th
 
 
 def test_a_share_of_nothing_is_whole_once_anything_is_used() -> None:
-    nothing = np.zeros(2)
+    nothing = [0.0, 0.0]
     assert share(nothing, nothing) == 0
-    assert share(np.array([1.0, 0.0]), nothing) == 1
-    assert share(np.array([1.0, 3.0]), np.array([4.0, 4.0])) == 0.75
+    assert share([1.0, 0.0], nothing) == 1
+    assert share([1.0, 3.0], [4.0, 4.0]) == 0.75

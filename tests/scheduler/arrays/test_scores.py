@@ -19,8 +19,8 @@ def test_packing_scores_by_weighted_fullness_and_gives_nothing_for_overflow() ->
 def test_spreading_prefers_free_and_balanced_nodes_with_whole_numbers() -> None:
     allocatable = np.array([[4000, 8 * GI], [4000, 8 * GI], [3000, 8 * GI]])
     used = np.array([[0, 0], [2000, 0], [0, 0]])
-    spread = Spread(allocatable, used, used, np.zeros_like(used), 1, 0, 1)
-    score = SpreadOfClass(spread, (1000.0, 2 * GI), [(0, 1000.0), (1, 2 * GI)])
+    spread = Spread(allocatable, used, used, np.zeros_like(used), [], 1, 0, 1)
+    score = SpreadOfClass(spread, (1000.0, 2 * GI), [(0, 1000.0), (1, 2 * GI)], False)
     # free: (75+75)/2, (25+75)/2, (66+75)/2; balance: 100, 100-25, 100-4.17
     assert score(None, 0).tolist() == [75 + 100, 50 + 75, 70 + 95]
 
@@ -30,7 +30,10 @@ def test_the_score_at_a_depth_is_the_score_after_that_many_pods() -> None:
     before, after = np.array([[1000, GI]]), np.array([[4000, 4 * GI]])
     at_depth, later = (
         SpreadOfClass(
-            Spread(allocatable, used, used, np.zeros_like(used), 1, 1, 1), (1000.0, GI), [(0, 1000.0), (1, GI)]
+            Spread(allocatable, used, used, np.zeros_like(used), [], 1, 1, 1),
+            (1000.0, GI),
+            [(0, 1000.0), (1, GI)],
+            False,
         )
         for used in (before, after)
     )

@@ -46,7 +46,7 @@ def execute(session: Session, tiers: Tiers) -> None:
         _, name = heapq.heappop(queues)
         queue, heap = session.queues[name], heaps[name]
         if not heap or tiers.queue_overused(queue):
-            _say_held_back(heap, tiers, session)
+            _say_held_back(heap, tiers)
             continue
         _, _, work = heapq.heappop(heap)
         alone = not heap and not queues
@@ -122,7 +122,7 @@ def _place_run(session: Session, tiers: Tiers, work: _Work, statement: Statement
     wanted = len(run.positions)
     if not (alone and tiers.group_ready(state)):
         wanted = min(wanted, tiers.pods_missing(state, run.role))
-    allowed, objection = tiers.queue_room(state, session.request(run.shape), wanted)
+    allowed, objection = tiers.queue_room(state, run.shape, wanted)
     placed = _place(session, tiers, state, run, allowed, statement)
     if placed < allowed:
         return _give_up(session, tiers, work, run.positions[placed:], run)
@@ -200,9 +200,9 @@ def _advance(work: _Work, placed: int) -> None:
         run.positions = run.positions[placed:]
 
 
-def _say_held_back(heap: list[tuple[tuple[object, ...], int, _Work]], tiers: Tiers, session: Session) -> None:
+def _say_held_back(heap: list[tuple[tuple[object, ...], int, _Work]], tiers: Tiers) -> None:
     """The queue is over its share: its groups wait, and know for whom."""
     for _, _, work in heap:
         run = work.runs[0]
-        _, objection = tiers.queue_room(work.state, session.request(run.shape), 1)
+        _, objection = tiers.queue_room(work.state, run.shape, 1)
         work.state.held_back = work.state.held_back or objection

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hekla.scheduler.arrays.resources import TOLERANCE, Floats
@@ -9,10 +11,9 @@ from hekla.scheduler.arrays.resources import TOLERANCE, Floats
 _MOST_ROUNDS = 10_000
 
 
-def share(used: Floats, entitled: Floats) -> float:
+def share(used: Sequence[float], entitled: Sequence[float]) -> float:
     """The largest used fraction of what one is entitled to; of nothing, nothing is 0 and something is 1."""
-    fractions = np.where(entitled > 0, used / np.where(entitled > 0, entitled, 1.0), (used > 0).astype(float))
-    return float(fractions.max(initial=0.0))
+    return max(amount / limit if limit > 0 else float(amount > 0) for amount, limit in zip(used, entitled))
 
 
 def water_fill(total: Floats, weight: Floats, request: Floats, ceiling: Floats, floor: Floats) -> Floats:

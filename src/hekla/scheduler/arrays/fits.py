@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 
+# What a pod asks for: (column, amount), amounts above zero only.
+Asked = Sequence[tuple[int, float]]
 
-def fits(free: Floats, request: Floats) -> Flags:
-    """Nodes (lines of `free`) with room for one more pod of `request`."""
+
+def fits(free: Floats, asked: Asked) -> Flags:
+    """Nodes (lines of `free`) with room for one more pod."""
     ok: Flags | None = None
-    for column in np.flatnonzero(request > 0):
-        enough = free[:, column] >= request[column]
+    for column, amount in asked:
+        enough = free[:, column] >= amount
         ok = enough if ok is None else np.logical_and(ok, enough, out=ok)
     return np.ones(len(free), dtype=bool) if ok is None else ok
 
 
-def room(free: Floats, request: Floats, most: int) -> Ints:
-    """How many pods of `request` each node can take, at most `most`."""
+def room(free: Floats, asked: Asked, most: int) -> Ints:
+    """How many such pods each node can take, at most `most`."""
     count = np.full(len(free), float(most))
-    for column in np.flatnonzero(request > 0):
-        np.minimum(count, np.floor_divide(free[:, column], request[column]), out=count)
+    for column, amount in asked:
+        np.minimum(count, np.floor_divide(free[:, column], amount), out=count)
     np.maximum(count, 0.0, out=count)
     return count.astype(np.int64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hekla.scheduler.arrays.resources import Floats
+from hekla.scheduler.arrays.fairness import share
 from hekla.scheduler.extension import GroupOrder, SchedulerPlugin
 from hekla.scheduler.session import GroupState, Session
 
@@ -15,17 +15,17 @@ class Drf(SchedulerPlugin, GroupOrder):
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         super().__init__(arguments, session)
-        self._total = [float(amount) for amount in session.total]
-        self._held: dict[int, Floats] = {}
+        self._total: list[float] = session.total.tolist()
+        self._held: dict[int, list[float]] = {}
         session.listeners.append(self._moved)
 
     def group_key(self, state: GroupState) -> float:
-        held = self._held.get(id(state))
-        amounts = (state.group.allocated if held is None else held).tolist()
-        return max(
-            [0.0, *(amount / total if total else float(amount > 0) for amount, total in zip(amounts, self._total))]
-        )
+        held = self._held.get(id(state)) or state.group.allocated.tolist()
+        return share(held, self._total)
 
-    def _moved(self, state: GroupState, request: Floats, count: int) -> None:
+    def _moved(self, state: GroupState, shape: int, count: int) -> None:
         held = self._held.get(id(state))
-        self._held[id(state)] = (state.group.allocated if held is None else held) + request * count
+        if held is None:
+            held = self._held[id(state)] = state.group.allocated.tolist()
+        for column, amount in self.session.asked(shape):
+            held[column] += amount * count

@@ -44,46 +44,52 @@ class NodeOrder(SchedulerPlugin, NodeScore):
             session.assumed,
             session.used,
             session.pipelined,
+            session.changes,
             arguments["leastrequested.weight"],
             arguments["mostrequested.weight"],
             arguments["balancedresource.weight"],
         )
 
     def pair_score(self, shape: int) -> PairScore | None:
-        if not (self._spread.least or self._spread.most or self._spread.balance):
+        if not self._spread.counts:
             return None
         kind, request = self.session.snapshot.shapes[shape], self.session.request(shape)
         # A GPU counts for the balance of a node only with pods that ask for one.
         balanced = [(column, float(request[column])) for column in self._balanced if column < 2 or request[column] > 0]
-        return SpreadOfClass(self._spread, (kind.assumed_cpu, kind.assumed_memory), balanced)
+        crowded = self.session.has_later
+        return SpreadOfClass(self._spread, (kind.assumed_cpu, kind.assumed_memory), balanced, crowded)
 
-    def preference(self, constraints: Constraints, candidates: Ints) -> Floats | None:
-        total: Floats | None = None
-        for part in (self._affinity(constraints, candidates), self._taints(constraints, candidates)):
-            if part is not None:
-                total = part if total is None else total + part
+    def has_preference(self, constraints: Constraints) -> bool:
+        return self._likes(constraints) or self._avoids()
+
+    def preference(self, constraints: Constraints, candidates: Ints) -> Floats:
+        total = np.zeros(len(candidates))
+        if self._likes(constraints):
+            total += self._affinity(constraints, candidates)
+        if self._avoids():
+            total += self._taints(constraints, candidates)
         return total
 
-    def _affinity(self, constraints: Constraints, candidates: Ints) -> Floats | None:
-        weight = self.arguments["nodeaffinity.weight"]
-        if not weight or not constraints.preferred:
-            return None
+    def _likes(self, constraints: Constraints) -> bool:
+        return bool(constraints.preferred and self.arguments["nodeaffinity.weight"])
+
+    def _avoids(self) -> bool:
+        return bool(self._avoided and self.arguments["tainttoleration.weight"])
+
+    def _affinity(self, constraints: Constraints, candidates: Ints) -> Floats:
         raw = np.array(
             [
                 float(sum(points for points, term in constraints.preferred if matches(term, self._nodes[line])))
                 for line in candidates.tolist()
             ]
         )
-        return normalise(raw, weight, reverse=False)
+        return normalise(raw, self.arguments["nodeaffinity.weight"], reverse=False)
 
-    def _taints(self, constraints: Constraints, candidates: Ints) -> Floats | None:
-        weight = self.arguments["tainttoleration.weight"]
-        if not weight or not self._avoided:
-            return None
+    def _taints(self, constraints: Constraints, candidates: Ints) -> Floats:
         # Only tolerations for this effect, or for any, speak here.
         tolerations = [item for item in constraints.tolerations if item.effect in ("", "PreferNoSchedule")]
         raw = np.zeros(len(self._nodes))
         for line in self._avoided:
             taints = [taint for taint in self._nodes[line].taints if taint.effect == "PreferNoSchedule"]
             raw[line] = sum(1.0 for taint in taints if not tolerates(tolerations, taint))
-        return normalise(raw[candidates], weight, reverse=True)
+        return normalise(raw[candidates], self.arguments["tainttoleration.weight"], reverse=True)

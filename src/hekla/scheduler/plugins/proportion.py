@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,16 +24,19 @@ from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import GroupState, Session
 
 
-@dataclass(slots=True, eq=False)
 class _Account:
-    queue: Queue
-    ceiling: Floats
-    guarantee: Floats
-    allocated: Floats
-    request: Floats
-    entered: Floats
-    elastic: Floats
-    deserved: Floats
+    """What one queue has, asks for and may have."""
+
+    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, width: int) -> None:
+        self.queue = queue
+        self.ceiling = ceiling
+        self.guarantee = guarantee
+        self.request = np.zeros(width)
+        self.entered = np.zeros(width)
+        self.elastic = np.zeros(width)
+        # Plain lists: they change, and are asked for, with every placement.
+        self.allocated = [0.0] * width
+        self.deserved = [0.0] * width
 
 
 class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnqueueable):
@@ -42,6 +44,7 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         super().__init__(arguments, session)
+        self._pods = session.snapshot.columns.pods
         self._accounts = self._open_accounts()
         self._share_out()
         session.listeners.append(self._moved)
@@ -53,17 +56,17 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
     def queue_overused(self, queue: Queue) -> bool:
         account = self._accounts[queue.name]
         # parity: over its share means in every resource, while room below is judged by what a pod asks for.
-        return within(account.deserved, account.allocated)
+        return within(np.array(account.deserved), np.array(account.allocated))
 
-    def queue_room(self, state: GroupState, request: Floats, wanted: int) -> tuple[int, Unfit | None]:
+    def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
         account = self._accounts[state.queue.name]
         if account.queue.state is not QueueState.OPEN:
             return 0, _not_open(account.queue)
-        asked = (request > 0) & self.session.snapshot.columns.counted
-        left = account.deserved[asked] - account.allocated[asked]
-        room = min([wanted, *np.floor(left / request[asked]).astype(int).tolist()])
-        room = max(0, _exact(room, account, request, asked))
-        return room, None if room == wanted else self._over_share(account, request, asked)
+        room = wanted
+        for column, amount in self.session.asked(shape):
+            if column != self._pods:
+                room = _how_many(account.deserved[column], account.allocated[column], amount, room)
+        return room, None if room == wanted else self._over_share(account, shape)
 
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         account = self._accounts[state.queue.name]
@@ -86,9 +89,10 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
             account = self._accounts[state.queue.name]
             account.entered = account.entered + without_gated(minimum_of(self.session, state), state)
 
-    def _moved(self, state: GroupState, request: Floats, count: int) -> None:
-        account = self._accounts[state.queue.name]
-        account.allocated = account.allocated + request * count
+    def _moved(self, state: GroupState, shape: int, count: int) -> None:
+        allocated = self._accounts[state.queue.name].allocated
+        for column, amount in self.session.asked(shape):
+            allocated[column] += amount * count
 
     def _open_accounts(self) -> dict[str, _Account]:
         """An account for every queue that has groups; the others take no part."""
@@ -101,14 +105,13 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
             name = state.queue.name
             if name not in accounts:
                 ceiling = np.minimum(unguaranteed + guarantees[name], self._capability(state.queue))
-                zeros = [np.zeros(width) for _ in range(5)]
-                accounts[name] = _Account(state.queue, ceiling, guarantees[name], *zeros)
+                accounts[name] = _Account(state.queue, ceiling, guarantees[name], width)
             self._enter(accounts[name], state)
         return accounts
 
     def _enter(self, account: _Account, state: GroupState) -> None:
         group = state.group
-        account.allocated += group.allocated
+        account.allocated = (group.allocated + account.allocated).tolist()
         account.request += group.allocated + group.pending
         account.elastic += np.maximum(group.allocated - minimum_of(self.session, state), 0.0)
         if group.row.min_resources is None:
@@ -135,24 +138,26 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
             np.array([account.guarantee for account in accounts]),
         )
         for account, line in zip(accounts, deserved):
-            account.deserved = line
+            account.deserved = line.tolist()
 
-    def _over_share(self, account: _Account, request: Floats, asked: np.ndarray[Any, Any]) -> Unfit:
-        columns = self.session.snapshot.columns
+    def _over_share(self, account: _Account, shape: int) -> Unfit:
+        names = self.session.snapshot.columns.names
         parts = [
-            f"{name}: {show_amount(name, request[column])} asked, "
-            f"{show_amount(name, account.allocated[column])} in use, "
-            f"{show_amount(name, account.deserved[column])} deserved"
-            for column, name in enumerate(columns.names)
-            if asked[column] and account.allocated[column] + request[column] > account.deserved[column]
+            f"{names[column]}: {show_amount(names[column], amount)} asked, "
+            f"{show_amount(names[column], account.allocated[column])} in use, "
+            f"{show_amount(names[column], account.deserved[column])} deserved"
+            for column, amount in self.session.asked(shape)
+            if column != self._pods and account.allocated[column] + amount > account.deserved[column]
         ]
         return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its share ({'; '.join(parts)})")
 
 
-def _exact(room: int, account: _Account, request: Floats, asked: np.ndarray[Any, Any]) -> int:
-    """Division may be off by one in the last bit; the comparison is what counts."""
-    deserved, allocated, one = account.deserved[asked], account.allocated[asked], request[asked]
-    while room > 0 and np.any(allocated + one * room > deserved):
+def _how_many(deserved: float, allocated: float, amount: float, most: int) -> int:
+    """How many times `amount` fits, at most `most`. Exact: a division off in the last bit does not decide."""
+    if allocated + amount * most <= deserved:
+        return most
+    room = max(0, min(most, int((deserved - allocated) // amount) + 1))
+    while room and allocated + amount * room > deserved:
         room -= 1
     return room
 
