@@ -30,6 +30,7 @@ from hekla.node import syscalls as sys_
 START_ERROR = "StartError"
 START_ERROR_CODE = 128
 _LINE_BYTES = 16 * 1024
+_MESSAGE_BYTES = 4096
 _READ_BYTES = 64 * 1024
 # What common container engines leave a container by default, without mknod: there is no device cgroup to guard it.
 # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW SYS_CHROOT AUDIT_WRITE SETFCAP
@@ -40,6 +41,7 @@ class ContainerSpec(TypedDict):
     directory: str  # of this attempt, on the host
     pause: records.ProcessId | None  # whose namespaces to enter; None: plain process, no isolation
     root: rootfs.RootPlan
+    message_file: str  # on the host; where the container may leave its last words
     argv: list[str]
     env: dict[str, str]
     cwd: str
@@ -121,6 +123,9 @@ class _Shim:
         os._exit(1)
 
     def _finish(self, outcome: records.ExitRecord) -> None:
+        last_words = _last_words(self._spec["message_file"])
+        if last_words and not outcome.get("message"):
+            outcome["message"] = last_words
         outcome["startedAt"] = self._started_at
         outcome["finishedAt"] = _now()
         try:
@@ -317,6 +322,14 @@ def _outcome(wait_status: int) -> records.ExitRecord:
         return {"code": 128 + number, "signal": number, "reason": "Error"}
     code = os.WEXITSTATUS(wait_status)
     return {"code": code, "reason": "Error" if code else "Completed"}
+
+
+def _last_words(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MESSAGE_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _wire_standard_streams(out: int, err: int) -> None:

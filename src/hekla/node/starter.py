@@ -40,6 +40,7 @@ from hekla.node.sandbox import Sandbox, open_sandbox
 from hekla.node.shim import START_ERROR, START_ERROR_CODE, ContainerSpec
 from hekla.node.switch_client import SwitchError
 
+_MESSAGE_FILE = "message"
 _KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
 
 
@@ -156,6 +157,8 @@ class Starter:
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))
         attempt = self._directory.attempt(container["name"], number)
         (attempt / "scratch").mkdir(parents=True, exist_ok=True)
+        (attempt / _MESSAGE_FILE).touch()
+        (attempt / _MESSAGE_FILE).chmod(0o666)
         return {
             "directory": os.path.realpath(attempt),
             "pause": sandbox.process,
@@ -163,8 +166,9 @@ class Starter:
                 "scratch": os.path.realpath(attempt / "scratch"),
                 "user_namespace": self._context.user_namespace,
                 "hidden": list(self._context.hidden),
-                "binds": self._binds(pod, container),
+                "binds": self._binds(pod, container, attempt),
             },
+            "message_file": os.path.realpath(attempt / _MESSAGE_FILE),
             "argv": [env_hook.expand(word, env) for word in written],
             "env": env,
             "cwd": str(container.get("workingDir") or image.working_dir),
@@ -173,7 +177,7 @@ class Starter:
             "groups": groups,
         }
 
-    def _binds(self, pod: Obj, container: Obj) -> list[Bind]:
+    def _binds(self, pod: Obj, container: Obj, attempt: Path) -> list[Bind]:
         paths: Mapping[str, Path] = {
             volume["name"]: self._directory.volume(volume) for volume in pod["spec"].get("volumes") or ()
         }
@@ -185,7 +189,9 @@ class Starter:
                     "volumes cannot be mounted: this machine forbids namespaces, pods are plain processes"
                 )
             return []
-        return [*mounts.file_binds(self._directory.etc, container), *binds]
+        where = str(container.get("terminationMessagePath") or "/dev/termination-log")
+        message = mounts.message_bind(attempt / _MESSAGE_FILE, where)
+        return [*mounts.file_binds(self._directory.etc, container), *binds, message]
 
     def _facts(self, address: str) -> dict[str, Any]:
         return {

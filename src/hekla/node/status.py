@@ -11,7 +11,7 @@ from typing import Any
 
 from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
-from hekla.api.meta import parse_timestamp, timestamp, uid_of
+from hekla.api.meta import is_deleting, parse_timestamp, timestamp, uid_of
 from hekla.node import lifecycle
 from hekla.node.runtime import (
     Attempt,
@@ -76,10 +76,19 @@ def _phase(pod: Obj, runtime: PodRuntime, finished: bool) -> PodPhase:
         states = [_state(runtime, each) for each in main_containers(pod)]
         done = all(state.last is not None and lifecycle.succeeded(state) for state in states)
         return PodPhase.SUCCEEDED if done else PodPhase.FAILED
+    if is_deleting(pod) and _has_ended(pod, runtime):
+        states = [_state(runtime, each) for each in main_containers(pod)]
+        return PodPhase.SUCCEEDED if all(map(lifecycle.succeeded, states)) else PodPhase.FAILED
     if not _initialized(pod, runtime):
         return PodPhase.PENDING
     started = all(_state(runtime, each).last is not None for each in main_containers(pod))
     return PodPhase.RUNNING if started else PodPhase.PENDING
+
+
+def _has_ended(pod: Obj, runtime: PodRuntime) -> bool:
+    """Whether something of a pod that is being deleted ran, and nothing does any more: restart policies end here."""
+    ran = any(_state(runtime, each).last is not None for each in main_containers(pod))
+    return ran and not runtime.anything_running
 
 
 def _initialized(pod: Obj, runtime: PodRuntime) -> bool:

@@ -38,6 +38,7 @@ _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(os.uname().machine, 155)
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 1
+_IN_MODIFY, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x80, 0x100
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
 
@@ -111,6 +112,17 @@ def set_process_name(name: str) -> None:
 def sethostname(name: str) -> None:
     text = name.encode()
     _check(_libc.sethostname(text, len(text)), "sethostname")
+
+
+def watch_directory(path: str) -> int:
+    """A descriptor that becomes readable when a file in the directory grows or appears. The caller closes it."""
+    descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    _check(descriptor, "inotify_init1")
+    if _libc.inotify_add_watch(descriptor, path.encode(), _IN_MODIFY | _IN_MOVED_TO | _IN_CREATE) < 0:
+        number = ctypes.get_errno()
+        os.close(descriptor)
+        raise OSError(number, f"watch {path}: {os.strerror(number)}")
+    return int(descriptor)
 
 
 def keep_capabilities(kept: frozenset[int]) -> None:

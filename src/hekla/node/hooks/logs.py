@@ -1,12 +1,13 @@
 """Reading container logs back: the lines the shim wrote, as `kubectl logs` wants them.
 
-Each line on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on. Following waits for the file
-to grow (inotify would need one more system call wrapper; the shim's end is what stops it).
+Each line on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from hekla.api.meta import parse_timestamp
 from hekla.clock import Clock
 from hekla.node import records
 from hekla.node.directory import PodDirectory
+from hekla.node.exec import readable
+from hekla.node.syscalls import watch_directory
 
-_FOLLOW_SECONDS = 0.1
-_CHUNK = 256 * 1024
+_CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -77,16 +79,43 @@ async def _pieces(
     if options.tail_lines is not None:
         lines = _tail(lines, options.tail_lines)
     yield b"".join(_shown(line, options.timestamps) for line in lines)
-    while options.follow and not options.previous:
-        # Asked before reading: what an attempt wrote before it ended is then surely in the file.
-        ended = await asyncio.to_thread(_has_ended, directory, container, number)
-        data, position = await asyncio.to_thread(_read_from, path, position)
-        if data:
+    if options.follow and not options.previous:
+        async for data in _growth(directory, container, number, position):
             yield b"".join(_shown(line, options.timestamps) for line in data.splitlines(keepends=True))
-        elif ended:
-            return
-        else:
-            await asyncio.sleep(_FOLLOW_SECONDS)
+
+
+async def _growth(directory: PodDirectory, container: str, number: int, position: int) -> AsyncIterator[bytes]:
+    """What is added to the log after `position`, until the attempt has ended and all of it is told."""
+    watch = watch_directory(str(directory.attempt(container, number)))
+    started = directory.start_record(container, number)
+    shim = records.open_process(started["shim"]) if started is not None else None
+    try:
+        while True:
+            # Asked before reading: what an attempt wrote before it ended is then surely in the file.
+            ended = shim is None or directory.exit_record(container, number) is not None or _is_readable(shim)
+            data, position = await asyncio.to_thread(_read_from, directory.log(container, number), position)
+            if data:
+                yield data
+            elif ended:
+                return
+            else:
+                await readable(watch, *([shim] if shim is not None else []))
+                _drain(watch)
+    finally:
+        os.close(watch)
+        if shim is not None:
+            os.close(shim)
+
+
+def _is_readable(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        pass
 
 
 def _read_from(path: Path, position: int) -> tuple[bytes, int]:
@@ -99,13 +128,6 @@ def _read_from(path: Path, position: int) -> tuple[bytes, int]:
         return b"", position
     data = data[: data.rfind(b"\n") + 1]
     return data, position + len(data)
-
-
-def _has_ended(directory: PodDirectory, container: str, number: int) -> bool:
-    if directory.exit_record(container, number) is not None:
-        return True
-    started = directory.start_record(container, number)
-    return started is not None and not records.is_alive(started["shim"])
 
 
 def _shown(line: bytes, timestamps: bool) -> bytes:

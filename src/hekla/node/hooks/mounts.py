@@ -22,9 +22,9 @@ class MountError(Exception):
 def hidden_paths(data_dir: Path, extra: Iterable[Path]) -> list[str]:
     """What must look empty in every pod: our own state, people's credentials, and what the settings add."""
     homes = [Path.home()] if os.getuid() else [Path(entry.pw_dir) for entry in pwd.getpwall() if entry.pw_dir != "/"]
-    candidates = [data_dir, *extra, *(home / name for home in homes for name in _CREDENTIALS)]
-    found = dict.fromkeys(os.path.realpath(path) for path in candidates if path.exists())
-    return sorted(found)
+    # Not only those that are there now: a key made tomorrow is to be hidden from tomorrow's pods.
+    credentials = [home / name for home in homes if home.is_dir() for name in _CREDENTIALS]
+    return sorted({os.path.realpath(path) for path in [data_dir, *extra, *credentials]})
 
 
 def volume_binds(container: Obj, volumes: Mapping[str, Path], read_only: frozenset[str]) -> list[Bind]:
@@ -49,6 +49,11 @@ def file_binds(directory: Path, container: Obj) -> list[Bind]:
         for name in names
         if f"/etc/{name}" not in taken
     ]
+
+
+def message_bind(file: Path, where: str) -> Bind:
+    """Where the container may leave its last words."""
+    return Bind(source=os.path.realpath(file), target=_target(where), read_only=False)
 
 
 def _target(path: str) -> str:

@@ -1,0 +1,103 @@
+"""Logs over HTTPS, for holders of the right client certificate only."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hekla.client.rest import Client
+from hekla.client.transport import HttpTransport
+from hekla.clock import SystemClock
+from hekla.errors import ApiError, Disconnected
+from hekla.local.credentials import Credentials, ensure_credentials
+from hekla.node.directory import PodDirectory
+from hekla.node.kubelet_server import KubeletServer
+from hekla.node.settings import NodeSettings
+
+_POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u-1"}}
+_LOG = b"""2030-01-01T00:00:00.000000001Z stdout F one
+2030-01-01T00:00:01.000000001Z stderr P tw
+2030-01-01T00:00:01.000000002Z stderr F o
+2030-01-01T00:00:02.000000001Z stdout F three
+"""
+
+
+@asynccontextmanager
+async def _server(folder: Path, *, with_certificate: bool = True) -> AsyncIterator[Client]:
+    """A client of a node whose pod `p` has run `main` twice."""
+    (folder / "pki").mkdir()
+    made = ensure_credentials(folder / "pki", clock=SystemClock(), rng=random.SystemRandom())
+    settings = NodeSettings(
+        "n1", folder, tls_certificate=made.node.certificate, tls_key=made.node.key, client_ca=made.ca
+    )
+    directory = PodDirectory(folder, "u-1")
+    directory.claim(_POD, "n1")
+    for number, log in enumerate((b"2029-12-31T00:00:00Z stdout F before\n", _LOG)):
+        directory.write_exit("main", number, {"code": 0})
+        directory.log("main", number).write_bytes(log)
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(_serve(settings, port))
+    client = _client(made, await port, with_certificate=with_certificate)
+    try:
+        yield client
+    finally:
+        await client.close()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _serve(settings: NodeSettings, port: asyncio.Future[int]) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        found = await KubeletServer(settings, clock=SystemClock()).start(tasks)
+        assert found is not None
+        port.set_result(found)
+
+
+def _client(made: Credentials, port: int, *, with_certificate: bool) -> Client:
+    tls = ssl.create_default_context(cafile=str(made.ca))
+    if with_certificate:
+        tls.load_cert_chain(made.kubelet_client.certificate, made.kubelet_client.key)
+    return Client(HttpTransport(f"https://127.0.0.1:{port}", tls=tls))
+
+
+def _ask(folder: Path, query: str = "", *, container: str = "main", with_certificate: bool = True) -> str:
+    async def ask() -> str:
+        async with _server(folder, with_certificate=with_certificate) as client:
+            return (await client.raw("GET", f"/containerLogs/default/p/{container}{query}")).body.decode()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("", "one\ntwo\nthree\n"),
+        ("?tailLines=2", "two\nthree\n"),
+        ("?tailLines=0", ""),
+        ("?previous=true", "before\n"),
+        ("?limitBytes=5", "one\nt"),
+        ("?timestamps=true&tailLines=1", "2030-01-01T00:00:02.000000001Z three\n"),
+        ("?sinceTime=2030-01-01T00:00:02Z", "three\n"),
+        ("?follow=true", "one\ntwo\nthree\n"),
+    ],
+)
+def test_a_log_is_given_as_asked(tmp_path: Path, query: str, text: str) -> None:
+    assert _ask(tmp_path, query) == text
+
+
+def test_who_has_no_certificate_gets_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Disconnected):
+        _ask(tmp_path, with_certificate=False)
+
+
+@pytest.mark.parametrize(("query", "container"), [("?tailLines=-1", "main"), ("?tailLines=x", "main"), ("", "other")])
+def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, query: str, container: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        _ask(tmp_path, query, container=container)
+    assert refused.value.code == 400
