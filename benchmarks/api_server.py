@@ -66,7 +66,8 @@ async def measure(title: str, options: argparse.Namespace, requests: list[tuple[
     used = cpu_seconds(options.server_pid) - cpu
     print(
         f"{title}: {len(requests) / seconds:.0f}/s, p50 {latencies[len(latencies) // 2] * 1000:.1f} ms, "
-        f"p99 {latencies[len(latencies) * 99 // 100] * 1000:.1f} ms, server {used / len(requests) * 1e6:.0f} us CPU each"
+        f"p99 {latencies[len(latencies) * 99 // 100] * 1000:.1f} ms, "
+        f"server {used / len(requests) * 1e6:.0f} us CPU each"
     )
 
 
@@ -74,8 +75,13 @@ async def worker(socket: str, waiting: object, latencies: list[float]) -> None:
     reader, writer = await asyncio.open_unix_connection(socket)
     for path, body in waiting:  # type: ignore[attr-defined]
         started = time.perf_counter()
-        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        writer.write(head.encode() + body)
+        head = (
+            f"POST {path} HTTP/1.1",
+            "host: localhost",
+            "content-type: application/json",
+            f"content-length: {len(body)}",
+        )
+        writer.write("\r\n".join([*head, "", ""]).encode() + body)
         answer = await reader.readuntil(b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 201"), answer
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])

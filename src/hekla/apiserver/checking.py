@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hekla.apiserver.invalid import Problem, duplicate, invalid, required, too_long, too_many, unsupported
+from hekla.apiserver.invalid import Problem, duplicate, invalid, required, too_long, too_many, unsupported, wrong_type
 from hekla.apiserver.schema import Node
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -31,6 +31,8 @@ def _check(value: Any, node: Node, path: str, problems: list[Problem]) -> None:
         return
     if node.type and not _is(value, node.type):
         problems.append(_type_problem(value, node.type, path))
+        if isinstance(value, float) and node.type == "integer":
+            problems.append(_format_problem("(default format)", path))
         return
     if node.enum and value not in node.enum:
         problems.append(unsupported(path, value, node.enum))
@@ -58,7 +60,7 @@ def _is(value: Any, type_: str) -> bool:
 
 def _type_problem(value: Any, wanted: str, path: str) -> Problem:
     found = _name(value)
-    return invalid(path, found, f'{_where(path)} must be of type {wanted}: "{found}"')
+    return wrong_type(path, found, f'{_where(path)} must be of type {wanted}: "{found}"')
 
 
 def _name(value: Any) -> str:
@@ -127,12 +129,13 @@ def _check_unique(value: list[Any], node: Node, path: str, problems: list[Proble
 
 
 def _check_text(value: str, node: Node, path: str, problems: list[Problem]) -> None:
+    """The first rule a text breaks; the others are not looked at."""
     bounds = node.bounds
-    if "minLength" in bounds and len(value) < bounds["minLength"]:
-        problems.append(invalid(path, value, f"{_where(path)} should be at least {bounds['minLength']} chars long"))
     if "maxLength" in bounds and len(value) > bounds["maxLength"]:
         problems.append(too_long(path, bounds["maxLength"]))
-    if node.pattern is not None and not node.pattern.search(value):
+    elif "minLength" in bounds and len(value) < bounds["minLength"]:
+        problems.append(invalid(path, value, f"{_where(path)} should be at least {bounds['minLength']} chars long"))
+    elif node.pattern is not None and not node.pattern.search(value):
         problems.append(invalid(path, value, f"{_where(path)} should match '{node.pattern.pattern}'"))
 
 
@@ -141,15 +144,20 @@ def _check_number(value: float, node: Node, path: str, problems: list[Problem]) 
     where = _where(path)
     limit = _INT_RANGES.get(node.format)
     if limit is not None and not -limit <= value < limit:
-        problems.append(invalid(path, value, f'{where} must be of type {node.format}: "{value}"'))
-    if "minimum" in bounds and (value < bounds["minimum"] or _touches(value, bounds, "inimum")):
-        words = "greater than" if bounds.get("exclusiveMinimum") else "greater than or equal to"
-        problems.append(invalid(path, value, f"{where} should be {words} {bounds['minimum']}"))
+        problems.append(_format_problem(f"with format {node.format}", path))
+    if "multipleOf" in bounds and value % bounds["multipleOf"]:
+        problems.append(invalid(path, value, f"{where} should be a multiple of {bounds['multipleOf']}"))
     if "maximum" in bounds and (value > bounds["maximum"] or _touches(value, bounds, "aximum")):
         words = "less than" if bounds.get("exclusiveMaximum") else "less than or equal to"
         problems.append(invalid(path, value, f"{where} should be {words} {bounds['maximum']}"))
-    if "multipleOf" in bounds and value % bounds["multipleOf"]:
-        problems.append(invalid(path, value, f"{where} should be a multiple of {bounds['multipleOf']}"))
+    if "minimum" in bounds and (value < bounds["minimum"] or _touches(value, bounds, "inimum")):
+        words = "greater than" if bounds.get("exclusiveMinimum") else "greater than or equal to"
+        problems.append(invalid(path, value, f"{where} should be {words} {bounds['minimum']}"))
+
+
+def _format_problem(format_: str, path: str) -> Problem:
+    # parity: the real server loses the field's path here.
+    return invalid("<nil>", "", f"Checked value must be of type integer {format_} in {path}")
 
 
 def _touches(value: float, bounds: dict[str, Any], end: str) -> bool:

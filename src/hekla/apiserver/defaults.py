@@ -28,6 +28,9 @@ def default_pod(pod: Obj) -> None:
             spec["tolerations"].append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
             )
+    status = pod.get("status") or {}
+    if status.get("podIP") and not status.get("podIPs"):
+        status["podIPs"] = [{"ip": status["podIP"]}]
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
@@ -35,6 +38,17 @@ def default_pod(pod: Obj) -> None:
 def default_pod_status(pod: Obj) -> None:
     """At creation: whatever status was sent is replaced."""
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
 
 
 def default_pod_spec(spec: Obj) -> None:

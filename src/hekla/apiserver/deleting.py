@@ -84,6 +84,8 @@ def decide_delete(obj: Obj, resource: Resource, options: DeleteOptions, now: dat
     if metadata.get("finalizers"):
         _mark(metadata, 0, now)
         return KEEP if _snapshot(obj) == before else obj
+    if metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = timestamp(now), 0
     return Remove(obj)
 
 

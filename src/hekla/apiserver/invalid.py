@@ -26,6 +26,10 @@ def invalid(field: str, value: Any, why: str, *, quoted: bool = True) -> Problem
     return Problem(field, "FieldValueInvalid", f"Invalid value: {shown}: {why}")
 
 
+def wrong_type(field: str, found: str, why: str) -> Problem:
+    return Problem(field, "FieldValueTypeInvalid", f'Invalid value: "{found}": {why}')
+
+
 def required(field: str, why: str = "") -> Problem:
     return Problem(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from hekla.api.kinds import Obj
-from hekla.apiserver.request import Response
+from hekla.api.kinds import POD, Obj
+from hekla.apiserver.request import Response, not_found
 from hekla.client.transport import HttpTransport
 from hekla.errors import ApiError, BadRequest, Disconnected, InternalError
 
@@ -35,7 +35,8 @@ def log_source(pod: Obj, node: Obj | None, query: dict[str, str]) -> LogSource |
     if not (pod.get("spec") or {}).get("nodeName"):
         return None
     if node is None:
-        raise InternalError(f"Internal error occurred: node {pod['spec']['nodeName']} of pod {name} is not there")
+        # parity: the real server names the node and calls it a pod.
+        raise not_found(POD, pod["spec"]["nodeName"])
     _check_started(pod, container)
     passed = {key: query[key] for key in _PASSED_ON if query.get(key)}
     path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"

@@ -17,6 +17,10 @@ class PatchRefused(Exception):
     """The patch does not apply; the message says which operation and why."""
 
 
+class MergeKeyMissing(Exception):
+    """An element of a merged list does not say which element it is."""
+
+
 class PatchTooLarge(Exception):
     pass
 
@@ -191,7 +195,7 @@ def _merge_by_key(current: list[Any], patch: list[Any], node: Node) -> list[Any]
     result = list(current)
     for each in patch:
         if not isinstance(each, dict) or key not in each:
-            raise PatchRefused(f"map: {each} does not contain declared merge key: {key}")
+            raise MergeKeyMissing(f"map: {each} does not contain declared merge key: {key}")
         place = next((i for i, old in enumerate(result) if isinstance(old, dict) and old.get(key) == each[key]), None)
         if each.get("$patch") == "delete":
             if place is not None:

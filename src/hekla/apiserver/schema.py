@@ -29,7 +29,6 @@ class Node:
         "enum",
         "format",
         "has_default",
-        "has_defaults_below",
         "int_or_string",
         "items",
         "list_type",
@@ -60,7 +59,6 @@ class Node:
         self.pattern: re.Pattern[str] | None = None
         self.default: Any = None
         self.has_default = False
-        self.has_defaults_below = False
         self.nullable = False
         self.open = False
         self.embedded = False
@@ -92,11 +90,6 @@ def fill_node(node: Node, schema: Obj, lookup: Lookup | None) -> Node:
     """Compile into a node that others may point at already: definitions refer to themselves."""
     _fill_shape(node, schema, lookup)
     _fill_rules(node, schema, lookup)
-    node.has_defaults_below = any(
-        below.has_default or below.has_defaults_below
-        for below in [*(node.properties or {}).values(), node.additional, node.items]
-        if below is not None
-    )
     return node
 
 

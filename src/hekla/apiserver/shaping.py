@@ -148,7 +148,7 @@ def prune(value: Any, node: Node, unknown: list[str], path: str = "") -> None:
 
 def _prune_object(value: Obj, node: Node, unknown: list[str], path: str) -> None:
     properties = node.properties or {}
-    for name in list(value):
+    for name in sorted(value):
         here = f"{path}.{name}" if path else name
         child = properties.get(name) or node.additional
         if child is not None:
@@ -161,19 +161,28 @@ def _prune_object(value: Obj, node: Node, unknown: list[str], path: str) -> None
 
 
 def fill_defaults(value: Any, node: Node) -> None:
-    """Fill in what a structural schema gives defaults for; null counts as absent where null is not allowed."""
+    """Fill in what a structural schema gives defaults for; a null where null is not allowed counts as absent."""
     if isinstance(value, dict):
+        _drop_nulls(value, node)
         for name, child in (node.properties or {}).items():
             if child.has_default and (name not in value or (value[name] is None and not child.nullable)):
                 value[name] = _copy(child.default)
-            if child.has_defaults_below and name in value:
+            if name in value and child.type in ("object", "array"):
                 fill_defaults(value[name], child)
-        if node.additional is not None and node.additional.has_defaults_below:
+        if node.additional is not None:
             for below in value.values():
                 fill_defaults(below, node.additional)
-    elif isinstance(value, list) and node.items is not None and node.items.has_defaults_below:
+    elif isinstance(value, list) and node.items is not None:
         for below in value:
             fill_defaults(below, node.items)
+
+
+def _drop_nulls(value: Obj, node: Node) -> None:
+    properties = node.properties or {}
+    for name in [name for name, below in value.items() if below is None]:
+        child = properties.get(name)
+        if child is not None and child.type and not child.nullable:
+            del value[name]
 
 
 def _copy(value: Any) -> Any:

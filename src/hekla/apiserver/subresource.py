@@ -9,7 +9,7 @@ from hekla.api.meta import timestamp
 from hekla.api.selector import label_selector_from
 from hekla.apiserver.decoding import decode_object
 from hekla.apiserver.deleting import is_finished, read_options
-from hekla.apiserver.invalid import refusal, required, unsupported
+from hekla.apiserver.invalid import required, unsupported
 from hekla.apiserver.logs import LogProxy, log_source
 from hekla.apiserver.path import Route
 from hekla.apiserver.request import Request, Response, conflict, json_response, no_such_path, not_found, success_status
@@ -18,7 +18,7 @@ from hekla.apiserver.store.store import Entry, Key, Remove, Store
 from hekla.apiserver.verbs import Verbs
 from hekla.apiserver.writing import Writer
 from hekla.clock import Clock
-from hekla.errors import BadRequest, Conflict, MethodNotAllowed, TooManyRequests
+from hekla.errors import ApiError, BadRequest, Conflict, MethodNotAllowed, TooManyRequests
 
 _BUDGETS = "policy/poddisruptionbudgets"
 
@@ -55,9 +55,10 @@ class Subresources:
         binding = decode_object(request, "Binding")
         target = binding.get("target") or {}
         if not target.get("name"):
-            raise refusal(resource.kind, route.name, [required("target.name")])
+            # parity: the real server answers 500 here.
+            raise ApiError(str(required("target.name")), reason="")
         if target.get("kind") not in (None, "", "Node"):
-            raise refusal(resource.kind, route.name, [unsupported("target.kind", target["kind"], ("Node", "<empty>"))])
+            raise ApiError(str(unsupported("target.kind", target["kind"], ("Node", "<empty>"))), reason="")
         bind = Bind(route.name, binding, timestamp(self._clock.now()))
         key = Key(resource.storage, route.namespace, route.name)
         if request.dry_run:
@@ -106,7 +107,7 @@ class Subresources:
         source = log_source(pod, node.decode() if node is not None else None, request.query)
         if source is None:
             # parity: a pod that is on no node yet has an empty log.
-            return Response(200, b"", "text/plain")
+            return Response(204, b"", "text/plain")
         if self._logs is None:
             raise BadRequest("this server has no connection to nodes")
         return await self._logs.open(source)

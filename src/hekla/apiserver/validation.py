@@ -174,7 +174,7 @@ def _mount_problems(mount: Obj, path: str, volumes: set[str], mounted: set[str])
 
 
 def _port_problems(port: Any, path: str) -> list[Problem]:
-    if port is None:
+    if not port:
         return [required(path)]
     if not isinstance(port, int) or not 0 < port < 65536:
         return [invalid(path, port, "must be between 1 and 65535, inclusive")]
@@ -191,7 +191,7 @@ def validate_service(service: Obj) -> list[Problem]:
     for index, port in enumerate(ports):
         if len(ports) > 1 and not port.get("name"):
             problems.append(required(f"spec.ports[{index}].name"))
-        problems += _port_problems(port.get("port"), f"spec.ports[{index}].port")
+        problems += _port_problems(port.get("port", 0), f"spec.ports[{index}].port")
         if isinstance(port.get("targetPort"), int):
             problems += _port_problems(port["targetPort"], f"spec.ports[{index}].targetPort")
     types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

@@ -12,7 +12,14 @@ from hekla.apiserver.apply import apply_configuration
 from hekla.apiserver.decoding import decode_body, decode_document, decode_object, duplicate_fields
 from hekla.apiserver.deleting import read_options
 from hekla.apiserver.listing import list_page, parse_revision, wait_for_revision
-from hekla.apiserver.patching import PatchRefused, PatchTooLarge, json_patch, merge_patch, strategic_patch
+from hekla.apiserver.patching import (
+    MergeKeyMissing,
+    PatchRefused,
+    PatchTooLarge,
+    json_patch,
+    merge_patch,
+    strategic_patch,
+)
 from hekla.apiserver.path import Route
 from hekla.apiserver.presenting import choose_presentation
 from hekla.apiserver.request import (
@@ -29,7 +36,7 @@ from hekla.apiserver.store.store import Key, Store
 from hekla.apiserver.watching import start_watch
 from hekla.apiserver.writing import Options, Writer, Written
 from hekla.clock import Clock
-from hekla.errors import BadRequest, Invalid, MethodNotAllowed, NotFound, TooLarge, UnsupportedMediaType
+from hekla.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, NotFound, TooLarge, UnsupportedMediaType
 
 _PATCHES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml", "apply-patch+json")
 _RETURNS_OBJECT = frozenset({"/pods", "/services", "/serviceaccounts", "/persistentvolumeclaims"})
@@ -174,6 +181,8 @@ class _Patch:
             result = self._result(current)
         except PatchTooLarge:
             raise TooLarge("The allowed maximum operations in a JSON patch is 10000, got more", details={}) from None
+        except MergeKeyMissing as error:
+            raise ApiError(str(error), reason="") from None
         except PatchRefused:
             raise Invalid("the server rejected our request due to an error in our request", details={}) from None
         if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):

@@ -27,7 +27,7 @@ from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prun
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
 from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_metadata
 from hekla.clock import Clock
-from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden
+from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
 
 _encode = msgspec.json.Encoder().encode
 Transform = Callable[[Obj], Obj]
@@ -324,7 +324,12 @@ def _check_identity(new: Obj, old: Obj, resource: Resource) -> None:
         )
     revision = metadata.get("resourceVersion")
     if not revision and resource.needs_revision_to_update:
-        raise refusal(kind, name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
+        problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        cause = {"reason": problem.reason, "message": problem.message, "field": problem.field}
+        # parity: this refusal names the resource where others name the kind.
+        raise Invalid(
+            f'{kind.resource} "{name}" is invalid: {problem}', details={**name_details(kind, name), "causes": [cause]}
+        )
     if revision and revision != before["resourceVersion"]:
         raise modified(kind, name)
 
