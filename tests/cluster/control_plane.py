@@ -98,8 +98,8 @@ def _controller_manager(binaries: Path, directory: Path, kubeconfig: Path, port:
         str(binaries / "kube-controller-manager"), "--kubeconfig", str(kubeconfig),
         "--service-account-private-key-file", str(directory / "sa.key"),
         "--use-service-account-credentials=false", "--leader-elect=false",
-        "--controllers", "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
-        "serviceaccount-token-controller,endpoints-controller,endpointslice-controller,resourcequota-controller",
+        "--root-ca-file", str(directory / "certs" / "apiserver.crt"),
+        "--controllers", "*,-nodeipam,-service-lb-controller,-cloud-node-lifecycle,-node-route-controller",
         "--secure-port", str(port), "--bind-address", "127.0.0.1", "--cert-dir", str(directory / "kcm"),
         "--kube-api-qps", "1000", "--kube-api-burst", "2000",
     ]  # fmt: skip

@@ -58,8 +58,10 @@ def controllers(cluster: ClusterOptions, log_level: str) -> None:
     async def run(ready: Ready) -> None:
         from hekla import controllers as volcano
 
-        client = cluster.connection().client()
-        await volcano.run(client, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("controllers"))
+        async with cluster.connection().client() as client:
+            await volcano.run(
+                client, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("controllers")
+            )
 
     _serve(run, log_level)
 
@@ -87,10 +89,14 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             default_queue=flags["default_queue"],
             period=float(str(flags["schedule_period"]).removesuffix("s")),
         )
-        client = cluster.connection().client()
-        await volcano.run(
-            client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("scheduler")
-        )
+        async with cluster.connection().client() as client:
+            await volcano.run(
+                client,
+                clock=SystemClock(),
+                rng=random.SystemRandom(),
+                settings=settings,
+                ready=lambda: ready("scheduler"),
+            )
 
     _serve(run, log_level)
 
@@ -128,8 +134,10 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             client_ca=flags["client_ca_file"],
             hidden_paths=(layout.root,),
         )
-        client = cluster.connection().client()
-        await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("node"))
+        async with cluster.connection().client() as client:
+            await agent.run(
+                client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("node")
+            )
 
     _serve(run, log_level)
 

@@ -181,6 +181,12 @@ class Client:
     async def close(self) -> None:
         await self.transport.close()
 
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def _object(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Obj:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         data = b"" if body is None else msgspec.json.encode(body)

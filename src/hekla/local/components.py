@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hekla.api import quantity
+from hekla.client.kubeconfig import client_from_files
+from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
@@ -48,7 +50,6 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.admission.review import VolcanoAdmission
         from hekla.apiserver import server
-        from hekla.client.kubeconfig import client_from_files
         from hekla.local.bootstrap import install_crds
 
         settings = server.ApiServerSettings(
@@ -74,9 +75,8 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
                 )
             )
             bound_port = await listening
-            client = client_from_files([layout.component_kubeconfig], user_agent="hekla-bootstrap")
-            await install_crds(client)
-            await client.close()
+            async with _client(layout, "bootstrap") as client:
+                await install_crds(client)
             ready(str(bound_port))
 
     return Component(APISERVER, run, layout.log_of(APISERVER))
@@ -85,12 +85,10 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
 def controllers(layout: Layout) -> Component:
     async def run(ready: Ready) -> None:
         from hekla import controllers as volcano
-        from hekla.client.kubeconfig import client_from_files
         from hekla.local import builtins
 
-        client = client_from_files([layout.component_kubeconfig], user_agent="hekla-controllers")
         clock, rng = SystemClock(), random.SystemRandom()
-        async with asyncio.TaskGroup() as group:
+        async with _client(layout, "controllers") as client, asyncio.TaskGroup() as group:
             group.create_task(builtins.run(client, clock=clock, rng=rng))
             group.create_task(volcano.run(client, clock=clock, rng=rng, ready=lambda: ready("")))
 
@@ -99,24 +97,21 @@ def controllers(layout: Layout) -> Component:
 
 def scheduler(layout: Layout, conf: Path | None) -> Component:
     async def run(ready: Ready) -> None:
-        from hekla.client.kubeconfig import client_from_files
         from hekla.scheduler import scheduler as volcano
 
-        client = client_from_files([layout.component_kubeconfig], user_agent="hekla-scheduler")
         settings = volcano.SchedulerSettings(conf=conf)
-        await volcano.run(
-            client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("")
-        )
+        async with _client(layout, "scheduler") as client:
+            await volcano.run(
+                client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("")
+            )
 
     return Component("scheduler", run, layout.log_of("scheduler"))
 
 
 def node(layout: Layout, credentials: Credentials, name: str, cpu: str, memory: str, gpus: int) -> Component:
     async def run(ready: Ready) -> None:
-        from hekla.client.kubeconfig import client_from_files
         from hekla.node import agent
 
-        client = client_from_files([layout.component_kubeconfig], user_agent=f"hekla-node/{name}")
         settings = agent.NodeSettings(
             name=name,
             data_dir=layout.nodes,
@@ -128,17 +123,16 @@ def node(layout: Layout, credentials: Credentials, name: str, cpu: str, memory: 
             client_ca=credentials.ca,
             hidden_paths=(layout.root,),
         )
-        await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
+        async with _client(layout, f"node/{name}") as client:
+            await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
 
     return Component(f"node-{name}", run, layout.log_of(f"node-{name}"))
 
 
 def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
     async def run(ready: Ready) -> None:
-        from hekla.client.kubeconfig import client_from_files
         from hekla.node.simulated import SimulatedNode, run_simulated
 
-        client = client_from_files([layout.component_kubeconfig], user_agent="hekla-simulated-nodes")
         nodes = [
             SimulatedNode(
                 name=f"simulated-{index}",
@@ -148,7 +142,8 @@ def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
             )
             for index in range(settings.simulated_nodes)
         ]
-        await run_simulated(client, nodes, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
+        async with _client(layout, "simulated-nodes") as client:
+            await run_simulated(client, nodes, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
 
     return Component("simulated-nodes", run, layout.log_of("simulated-nodes"))
 
@@ -177,6 +172,10 @@ def preload() -> None:
     )  # fmt: skip
     for module in modules:
         importlib.import_module(module)
+
+
+def _client(layout: Layout, name: str) -> Client:
+    return client_from_files([layout.component_kubeconfig], user_agent=f"hekla-{name}")
 
 
 def _share_of_cpus(nodes: int) -> str:
