@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hekla.api.kinds import Obj
+from hekla.node.hooks.mounts import MountError, volume_binds
+from hekla.node.hooks.sources import MissingSource, Sources
+from hekla.node.hooks.volumes import File, is_in_memory, unsupported_volumes, volume_files, write_files
+
+_SOURCES = Sources(
+    "ns", {("configmap", "cm"): {"data": {"a": "1", "b": "2"}}, ("secret", "s"): {"data": {"k": "aGk="}}}
+)
+_POD: Obj = {"metadata": {"name": "p", "namespace": "ns", "labels": {"x": 'a"b'}}, "spec": {"containers": []}}
+
+
+def files_of(volume: Obj) -> dict[str, File]:
+    facts: dict[str, Any] = {"node": "n1", "address": "10.0.0.2", "allocatable": {}}
+    return volume_files(volume, _POD, _SOURCES, **facts)
+
+
+def test_items_choose_rename_and_set_modes() -> None:
+    volume = {"configMap": {"name": "cm", "defaultMode": 0o600, "items": [{"key": "a", "path": "x/y", "mode": 0o400}]}}
+    assert files_of(volume) == {"x/y": File(b"1", 0o400)}
+    assert files_of({"secret": {"secretName": "s", "defaultMode": 0o600}}) == {"k": File(b"hi", 0o600)}
+
+
+def test_a_projected_volume_joins_its_sources() -> None:
+    labels = {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}
+    sources = [{"configMap": {"name": "cm"}}, {"secret": {"name": "s"}}, {"downwardAPI": labels}]
+    found = files_of({"projected": {"sources": sources, "defaultMode": 0o440}})
+    assert {name: file.data for name, file in found.items()} == {
+        "a": b"1",
+        "b": b"2",
+        "k": b"hi",
+        "labels": b'x="a\\"b"',
+    }
+    assert {file.mode for file in found.values()} == {0o440}
+
+
+@pytest.mark.parametrize("path", ["../up", "/abs", "a/../../b", "..data"])
+def test_a_path_that_leads_out_of_the_volume_is_refused(path: str) -> None:
+    with pytest.raises(MissingSource):
+        files_of({"configMap": {"name": "cm", "items": [{"key": "a", "path": path}]}})
+
+
+def test_files_are_swapped_whole(tmp_path: Path) -> None:
+    volume = tmp_path / "v"
+    write_files(volume, {"a": File(b"1", 0o644), "d/b": File(b"2", 0o400)})
+    held = (volume / "a").open("rb")
+    assert (volume / "d/b").stat().st_mode & 0o777 == 0o400
+    write_files(volume, {"a": File(b"new", 0o644), "c": File(b"3", 0o644)})
+    with held:
+        assert held.read() == b"1"
+    assert (volume / "a").read_bytes() == b"new"
+    visible = sorted(entry.name for entry in volume.iterdir() if not entry.name.startswith(".."))
+    assert visible == ["a", "c"]
+
+
+def test_secrets_are_kept_in_memory() -> None:
+    assert is_in_memory({"secret": {}})
+    assert is_in_memory({"projected": {}})
+    assert is_in_memory({"emptyDir": {"medium": "Memory"}})
+    assert not is_in_memory({"configMap": {}})
+    assert not is_in_memory({"emptyDir": {}})
+
+
+def test_what_cannot_be_given_is_listed_by_name_and_kind() -> None:
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": "/"}}, {"name": "c", "nfs": {}}]
+    assert unsupported_volumes({"spec": {"volumes": volumes}}) == ["b (hostPath)", "c (nfs)"]
+
+
+def test_outer_mounts_come_before_inner_ones(tmp_path: Path) -> None:
+    mounts = [{"name": "v", "mountPath": "/a/b/c"}, {"name": "v", "mountPath": "/a", "readOnly": True}]
+    found = volume_binds({"volumeMounts": mounts}, {"v": tmp_path}, frozenset())
+    assert [(bind["target"], bind["read_only"]) for bind in found] == [("/a", True), ("/a/b/c", False)]
+
+
+def test_a_subpath_must_stay_inside_its_volume(tmp_path: Path) -> None:
+    volume = tmp_path / "v"
+    volume.mkdir()
+    (volume / "out").symlink_to(tmp_path)
+    for subpath in ("../x", "/etc", "out"):
+        mount = {"name": "v", "mountPath": "/a", "subPath": subpath}
+        with pytest.raises(MountError):
+            volume_binds({"volumeMounts": [mount]}, {"v": volume}, frozenset())
+    inside = {"name": "v", "mountPath": "/a", "subPath": "x/y"}
+    assert volume_binds({"volumeMounts": [inside]}, {"v": volume}, frozenset())[0]["source"] == str(volume / "x/y")
+
+
+def test_a_mount_of_no_volume_is_refused() -> None:
+    with pytest.raises(MountError, match="names no volume"):
+        volume_binds({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}, {}, frozenset())
