@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -62,12 +62,22 @@ class SimulatedNode:
         return amounts
 
 
-async def run_simulated(client: Client, nodes: Sequence[SimulatedNode], *, clock: Clock, rng: random.Random) -> None:
-    """Be these nodes until cancelled."""
+async def run_simulated(
+    client: Client,
+    nodes: Sequence[SimulatedNode],
+    *,
+    clock: Clock,
+    rng: random.Random,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Be these nodes until cancelled. `ready` is called once all are registered."""
     simulation = _Simulation(client, nodes, clock, rng)
     async with asyncio.TaskGroup() as tasks:
-        for node in nodes:
-            tasks.create_task(simulation.register(node))
+        async with asyncio.TaskGroup() as registering:
+            for node in nodes:
+                registering.create_task(simulation.register(node))
+        if ready is not None:
+            ready()
         simulation.watch(tasks)
 
 
