@@ -101,8 +101,10 @@ def _take_turn(session: Session, tiers: Tiers, work: _Work, alone: bool) -> None
     state = work.state
     statement = Statement(session)
     while work.runs:
-        stop = _place_run(session, tiers, work, statement, alone)
-        if stop or (statement.steps and tiers.group_ready(state) and not (alone and work.runs)):
+        missing = tiers.pods_missing(state, work.runs[0].role)
+        placed, stop = _place_run(session, tiers, work, statement, missing, alone)
+        # With less than what is missing the group cannot be ready: no need to ask.
+        if stop or (placed >= missing and tiers.group_ready(state) and not (alone and work.runs)):
             break
     if tiers.group_ready(state):
         statement.commit()
@@ -112,27 +114,29 @@ def _take_turn(session: Session, tiers: Tiers, work: _Work, alone: bool) -> None
         statement.discard()
 
 
-def _place_run(session: Session, tiers: Tiers, work: _Work, statement: Statement, alone: bool) -> bool:
-    """Place the next run as far as it is needed and goes. True ends the group's turn for good."""
+def _place_run(
+    session: Session, tiers: Tiers, work: _Work, statement: Statement, missing: int, alone: bool
+) -> tuple[int, bool]:
+    """Place the next run as far as it is needed and goes: how many were placed, and whether the turn is over."""
     state, run = work.state, work.runs[0]
     if run.role in state.failed_roles and state.group.roles[run.role]:
         # Another pod of this role has found no node; this one would not either.
         work.runs.pop(0)
-        return False
-    wanted = len(run.positions)
-    if not (alone and tiers.group_ready(state)):
-        wanted = min(wanted, tiers.pods_missing(state, run.role))
+        return 0, False
+    wanted = min(len(run.positions), missing)
+    if missing == 1 and alone and tiers.group_ready(state):
+        wanted = len(run.positions)
     allowed, objection = tiers.queue_room(state, run.shape, wanted)
     placed = _place(session, tiers, state, run, allowed, statement)
     if placed < allowed:
-        return _give_up(session, tiers, work, run.positions[placed:], run)
+        return placed, _give_up(session, tiers, work, run.positions[placed:], run)
     if allowed < wanted:
         # What the queue does not allow now it will not allow later in this cycle.
         state.held_back = objection
         work.runs.pop(0)
-        return False
+        return placed, False
     _advance(work, placed)
-    return False
+    return placed, False
 
 
 def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: int, statement: Statement) -> int:

@@ -78,6 +78,9 @@ class Spread:
         self.scale = np.asfortranarray(100 / np.where(allocatable[:, :2] > 0, allocatable[:, :2], np.inf))
         self.free = np.asfortranarray(100 + _EPSILON - assumed * self.scale)
         self.tilt = used[:, 0] * self.scale[:, 0] - used[:, 1] * self.scale[:, 1]
+        # Bounds that spare the look at every node: no node has less free, no pod takes more of a node.
+        self.least_free = self.free.min(axis=0, initial=np.inf).tolist()
+        self.largest_scale = self.scale.max(axis=0, initial=0.0).tolist()
 
     @property
     def counts(self) -> bool:
@@ -92,12 +95,15 @@ class Spread:
             scale = self.scale[lines]
             self.free[lines] = 100 + _EPSILON - self.assumed[lines] * scale
             self.tilt[lines] = self.used[lines, 0] * scale[:, 0] - self.used[lines, 1] * scale[:, 1]
+            self.least_free = list(map(min, self.least_free, self.free[lines].min(axis=0).tolist()))
         self._seen = len(self._changes)
 
     def _follow_one(self, line: int) -> None:
         cpu, memory = self.scale[line].tolist()
         assumed_cpu, assumed_memory = self.assumed[line].tolist()
-        self.free[line] = (100 + _EPSILON - assumed_cpu * cpu, 100 + _EPSILON - assumed_memory * memory)
+        free_cpu, free_memory = 100 + _EPSILON - assumed_cpu * cpu, 100 + _EPSILON - assumed_memory * memory
+        self.free[line] = (free_cpu, free_memory)
+        self.least_free = [min(self.least_free[0], free_cpu), min(self.least_free[1], free_memory)]
         self.tilt[line] = float(self.used[line, 0]) * cpu - float(self.used[line, 1]) * memory
 
 
@@ -128,8 +134,8 @@ class SpreadOfClass:
         cpu = _at(spread.scale, 0, lines) * (self.assumed[0] * times)
         memory = _at(spread.scale, 1, lines) * (self.assumed[1] * times)
         balance = self._balance_after(cpu, memory, lines, times) if spread.balance else None
-        score = _whole_free(_at(spread.free, 0, lines), cpu)
-        score += _whole_free(_at(spread.free, 1, lines), memory)
+        score = self._whole_free(0, cpu, lines)
+        score += self._whole_free(1, memory, lines)
         score *= 0.5
         np.floor(score, out=score)
         if spread.least != 1:
@@ -137,6 +143,15 @@ class SpreadOfClass:
         if balance is not None:
             score += balance
         return score
+
+    def _whole_free(self, column: int, part: Floats, lines: Ints | None) -> Floats:
+        """The whole percentage left free without `part`, which is overwritten; never below zero."""
+        spread = self.spread
+        np.subtract(_at(spread.free, column, lines), part, out=part)
+        np.floor(part, out=part)
+        if lines is None and self.assumed[column] * spread.largest_scale[column] <= spread.least_free[column]:
+            return part
+        return np.maximum(part, 0.0, out=part)
 
     def _balance_after(self, cpu: Floats, memory: Floats, lines: Ints | None, times: Ints | int) -> Floats:
         """`cpu` and `memory` are the percentages the pods would take by what scorers assume of them."""
@@ -185,13 +200,6 @@ class SpreadOfClass:
             deviation = np.std(np.array(fractions), axis=0)
         score: Floats = np.floor((1 - deviation) * 100 + _EPSILON)
         return score
-
-
-def _whole_free(free: Floats, part: Floats) -> Floats:
-    """The whole percentage left of `free` without `part`, which is overwritten."""
-    np.subtract(free, part, out=part)
-    np.floor(part, out=part)
-    return np.maximum(part, 0.0, out=part)
 
 
 def _at(table: Floats, column: int, lines: Ints | None) -> Floats:
