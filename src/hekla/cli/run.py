@@ -68,6 +68,8 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any], file: str) -> It
 
     directory = options.data_dir or Path(tempfile.mkdtemp(prefix="hekla-run-"))
     launched = launch_detached(ClusterSettings(data_dir=directory, **size))
+    if sys.stdout.isatty():
+        click.echo("Starting a cluster for this run …")
     try:
         # While the cluster starts, this process loads what it needs to talk to it.
         import aiohttp  # noqa: F401
