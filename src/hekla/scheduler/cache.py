@@ -217,6 +217,7 @@ class Cache:
                 list(self._members.get(key, {}).values()),
                 self._tables.shape_lines,
                 self._tables.requests,
+                self._tables.columns,
             )
             self._built[key] = group
         return group

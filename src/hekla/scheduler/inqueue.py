@@ -8,14 +8,10 @@ import numpy as np
 
 from hekla.scheduler.arrays.resources import MEMORY, Floats, Ints
 from hekla.scheduler.rows import PodStatus, show_amount
-from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.session import GroupState
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
 
 _MEBIBYTE = 1 << 20
-
-
-def minimum_of(session: Session, state: GroupState) -> Floats:
-    return session.snapshot.columns.row(state.group.row.min_resources or {})
 
 
 def without_gated(amount: Floats, state: GroupState) -> Floats:
@@ -23,10 +19,10 @@ def without_gated(amount: Floats, state: GroupState) -> Floats:
     return np.maximum(amount - state.group.gated_request, 0.0)
 
 
-def still_missing(session: Session, state: GroupState) -> Floats:
+def still_missing(state: GroupState) -> Floats:
     """The part of the minimum of a running group that it does not hold yet; nothing for a group below its size."""
     counts: dict[PodStatus, int] = dict(zip(PodStatus, state.counts))
-    minimum = minimum_of(session, state)
+    minimum = state.group.minimum
     if sum(counts[status] for status in ALLOCATED_STATUSES) < state.group.row.min_member:
         return np.zeros_like(minimum)
     return without_gated(np.maximum(minimum - state.group.allocated, 0.0), state)

@@ -66,6 +66,7 @@ class _Scheduler:
         self, client: Client, clock: Clock, rng: random.Random, settings: SchedulerSettings, executor: Executor | None
     ) -> None:
         self._client = client
+        self._clock = clock
         self._rng = rng
         self._settings = settings
         self._executor = executor
@@ -141,17 +142,21 @@ class _Scheduler:
         return True
 
     async def _cycle_for_ever(self) -> None:
+        pause = self._settings.coalesce
         while True:
             await self._wait_for_work()
-            await asyncio.sleep(self._settings.coalesce)
+            await asyncio.sleep(pause)
             self._wake.clear()
             self._failed = False
+            started = self._clock.monotonic()
             try:
                 await self._cycle()
             except Exception:
                 # The loop must survive whatever one object brings; the next change or period tries again.
                 log.exception("cycle failed")
                 self._failed = True
+            # Where cycles take long, let more changes come together: at most half the time is spent deciding.
+            pause = min(max(self._settings.coalesce, self._clock.monotonic() - started), self._settings.period)
 
     async def _wait_for_work(self) -> None:
         try:

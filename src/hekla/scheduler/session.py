@@ -32,6 +32,11 @@ Listener = Callable[["GroupState", int, int], None]
 class GroupState:
     """One group in the course of a cycle. Its columns are copied when first changed."""
 
+    __slots__ = (
+        "_own", "counts", "errors", "failed_roles", "group", "held_back", "invalid", "node", "phase", "queue",
+        "refused", "status", "tried",
+    )  # fmt: skip
+
     def __init__(self, group: Group, queue: Queue) -> None:
         self.group = group
         self.queue = queue

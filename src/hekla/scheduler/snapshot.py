@@ -52,6 +52,7 @@ class Group:
     allocated: Floats
     pending: Floats
     gated_request: Floats
+    minimum: Floats  # the declared minResources, zeros where none are declared
 
     @property
     def name(self) -> str:
@@ -75,6 +76,7 @@ def build_group(
     pods: Sequence[Pod],
     shape_lines: Mapping[int, int],
     requests: Floats,
+    columns: Columns,
 ) -> Group:
     """The columns of one group. `shape_lines` maps id(shape) to its line in `requests`."""
     ordered = tuple(sorted(pods, key=_pod_order))
@@ -101,6 +103,7 @@ def build_group(
         allocated=requests[shape[_ALLOCATED[status]]].sum(axis=0),
         pending=requests[shape[pending]].sum(axis=0),
         gated_request=requests[shape[pending & gated]].sum(axis=0),
+        minimum=columns.row(row.min_resources or {}),
     )
 
 

@@ -28,9 +28,8 @@ def place_identical(count: int, room: Ints, score: Score) -> Ints:
     count = min(count, int(room[lines].sum()))
     if count == 0:
         return np.empty(0, dtype=np.int64)
-    if count == 1:
-        values = score(lines, np.zeros(len(lines), dtype=np.int64))
-        return lines[[int(values.argmax())]]
+    if count < len(lines):
+        lines = _best_heads(count, lines, score)
     known_lines, known_depths, known_levels = _explore(count, lines, room[lines], score)
     order = np.lexsort((known_depths, known_lines, -known_levels))[:count]
     return known_lines[order]
@@ -47,6 +46,17 @@ def place_one_by_one(count: int, room: Ints, score: Score) -> Ints:
         placed[best] += 1
         chosen.append(int(lines[best]))
     return np.array(chosen, dtype=np.int64)
+
+
+def _best_heads(count: int, lines: Ints, score: Score) -> Ints:
+    """The only lines that `count` pods can reach: those with the best first scores, the lowest among equals."""
+    heads = score(lines, np.zeros(len(lines), dtype=np.int64))
+    threshold = np.partition(heads, len(heads) - count)[len(heads) - count]
+    better = heads > threshold
+    equal = np.flatnonzero(heads == threshold)[: count - int(np.count_nonzero(better))]
+    better[equal] = True
+    found: Ints = lines[better]
+    return found
 
 
 def _explore(count: int, lines: Ints, room: Ints, score: Score) -> tuple[Ints, Ints, Floats]:

@@ -11,7 +11,7 @@ from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, exceeded
 from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import asked_and_left, minimum_of, still_missing, without_gated
+from hekla.scheduler.inqueue import asked_and_left, still_missing, without_gated
 from hekla.scheduler.session import GroupState, Session
 
 _FACTOR = "overcommit-factor"
@@ -32,7 +32,7 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
             self._entered += self._holds_back(state)
 
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
-        minimum = minimum_of(self.session, state)
+        minimum = state.group.minimum
         columns = self.session.snapshot.columns
         over = exceeded(self._entered + minimum, self._free, minimum, columns.counted)
         if not over.any():
@@ -45,12 +45,12 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
 
     def group_enqueued(self, state: GroupState) -> None:
         if state.group.row.min_resources is not None:
-            self._entered += without_gated(minimum_of(self.session, state), state)
+            self._entered += without_gated(state.group.minimum, state)
 
     def _holds_back(self, state: GroupState) -> Floats | float:
         if state.group.row.min_resources is None:
             return 0.0
         if state.phase is PodGroupPhase.INQUEUE:
             # parity: what such a group has been given already is not deducted here (it is in proportion).
-            return without_gated(minimum_of(self.session, state), state)
-        return still_missing(self.session, state) if state.phase is PodGroupPhase.RUNNING else 0.0
+            return without_gated(state.group.minimum, state)
+        return still_missing(state) if state.phase is PodGroupPhase.RUNNING else 0.0

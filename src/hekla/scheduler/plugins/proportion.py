@@ -19,7 +19,7 @@ from hekla.scheduler.extension import (
     Vote,
 )
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import asked_and_left, minimum_of, still_missing, without_gated
+from hekla.scheduler.inqueue import asked_and_left, still_missing, without_gated
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import GroupState, Session
 
@@ -72,7 +72,7 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
         account = self._accounts[state.queue.name]
         if account.queue.state is not QueueState.OPEN:
             return Vote.REJECT, _not_open(account.queue)
-        minimum = minimum_of(self.session, state)
+        minimum = state.group.minimum
         total = minimum + account.allocated + account.entered - account.elastic
         columns = self.session.snapshot.columns
         over = exceeded(total, account.ceiling, minimum, columns.counted)
@@ -87,7 +87,7 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
     def group_enqueued(self, state: GroupState) -> None:
         if state.group.row.min_resources is not None:
             account = self._accounts[state.queue.name]
-            account.entered = account.entered + without_gated(minimum_of(self.session, state), state)
+            account.entered = account.entered + without_gated(state.group.minimum, state)
 
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
         allocated = self._accounts[state.queue.name].allocated
@@ -113,14 +113,14 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
         group = state.group
         account.allocated = (group.allocated + account.allocated).tolist()
         account.request += group.allocated + group.pending
-        account.elastic += np.maximum(group.allocated - minimum_of(self.session, state), 0.0)
+        account.elastic += np.maximum(group.allocated - state.group.minimum, 0.0)
         if group.row.min_resources is None:
             return
         if group.row.phase is PodGroupPhase.INQUEUE:
-            missing = np.maximum(minimum_of(self.session, state) - group.allocated, 0.0)
+            missing = np.maximum(state.group.minimum - group.allocated, 0.0)
             account.entered += without_gated(missing, state)
         elif group.row.phase is PodGroupPhase.RUNNING:
-            account.entered += still_missing(self.session, state)
+            account.entered += still_missing(state)
 
     def _capability(self, queue: Queue) -> Floats:
         limits = {name: amount for name, amount in queue.capability.items() if amount > 0 or name not in (CPU, MEMORY)}
