@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import hekla
-from hekla.api.kinds import CONFIG_MAP, POD, SERVICE, Obj
+from hekla.api.kinds import CONFIG_MAP, POD, SECRET, SERVICE, Obj
 from hekla.apiserver import server
 from hekla.client.informer import Informer, Update
 from hekla.client.kubeconfig import Access, connect
@@ -88,7 +88,7 @@ class Rig:
         return await self.client.create(POD, pod)
 
     async def create(self, kind: str, name: str, **content: Any) -> None:
-        kinds = {"ConfigMap": CONFIG_MAP, "Service": SERVICE}
+        kinds = {"ConfigMap": CONFIG_MAP, "Secret": SECRET, "Service": SERVICE}
         obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **content}
         await self.client.create(kinds[kind], obj)
 

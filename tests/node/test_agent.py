@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -279,6 +282,103 @@ for _ in range(200):
     new = await node.finished("new")
     assert phase(new) == "Succeeded"
     assert new["status"]["podIP"] != old["status"]["podIP"]
+
+
+@each_account
+def test_secrets_stay_off_the_disk_and_are_gone_with_the_pod(account: str) -> None:
+    on_a_node(account, _secrets)
+
+
+async def _secrets(node: Rig) -> None:
+    canary = f"canary-{os.getpid()}-{os.urandom(8).hex()}"
+    await node.create("Secret", "s", stringData={"key": canary})
+    reference = {"secretKeyRef": {"name": "s", "key": "key"}}
+    pod = await node.create_pod(
+        "keeper",
+        "cat /root/.ssh/key; stat -Lc %a /root/.ssh/key; echo $SECRET; sleep 1000",
+        volumes=[{"name": "s", "secret": {"secretName": "s", "defaultMode": 256}}],
+        container={
+            "env": [{"name": "SECRET", "valueFrom": reference}],
+            "volumeMounts": [{"name": "s", "mountPath": "/root/.ssh"}],
+        },
+        terminationGracePeriodSeconds=1,
+    )
+    await node.running("keeper")
+    directory = PodDirectory(node.data_dir, pod["metadata"]["uid"])
+    while not directory.log("main", 0).exists() or len(node.log(pod).splitlines()) < 2:
+        await asyncio.sleep(0.01)
+    assert node.log(pod).splitlines()[:2] == [f"{canary}400", canary]
+    # The container said it aloud, so its log has it; nothing else on disk may.
+    found = subprocess.run(["grep", "-rl", canary, str(node.data_dir)], capture_output=True, text=True, check=False)
+    assert found.stdout.split() == [str(directory.log("main", 0))]
+    assert directory.memory.exists()
+    await node.client.delete(POD, "keeper", "default")
+    await node.until_gone("keeper")
+    while directory.path.exists():
+        await asyncio.sleep(0.01)
+    assert not directory.memory.exists()
+
+
+@each_account
+def test_however_often_the_agent_is_killed_every_pod_runs_exactly_once(account: str) -> None:
+    on_a_node(account, _many_kills)
+
+
+async def _many_kills(node: Rig) -> None:
+    moments = random.Random(7)
+    names = []
+    for round_ in range(4):
+        for index in range(3):
+            names.append(f"p{round_}-{index}")
+            await node.create_pod(names[-1], f"echo once; sleep 0.{moments.randrange(5)}; exit {index}")
+        # Some pods are being set up, some run, some have just ended.
+        await asyncio.sleep(moments.uniform(0, 0.25))
+        await node.kill_agent()
+        await node.start_agent()
+    for name in names:
+        pod = await node.finished(name)
+        assert exit_code(pod) == int(name[-1])
+        assert node.log(pod) == "once\n"
+        assert PodDirectory(node.data_dir, pod["metadata"]["uid"]).attempt_numbers("main") == [0]
+
+
+@each_account
+def test_a_container_that_is_killed_with_its_shim_leaves_no_process(account: str) -> None:
+    on_a_node(account, _shim_killed)
+
+
+async def _shim_killed(node: Rig) -> None:
+    pod = await node.create_pod("orphan", "sleep 1000 & sleep 1000")
+    await node.running("orphan")
+    record = PodDirectory(node.data_dir, pod["metadata"]["uid"]).start_record("main", 0)
+    assert record is not None
+    os.kill(record["shim"]["pid"], signal.SIGKILL)
+    lost = await node.finished("orphan")
+    assert exit_code(lost) == 137
+    assert state(lost)["terminated"]["reason"] == "ContainerStatusUnknown"
+    while records.is_alive(record["container"]):
+        await asyncio.sleep(0.01)
+
+
+@each_account
+def test_pods_as_plain_processes_still_run_and_say_what_they_cannot(account: str) -> None:
+    async def tell() -> None:
+        async with rig(account) as node:
+            await node.start_agent(isolation="process")
+            await node.create_pod("plain", "echo $HOSTNAME; exit 4")
+            volume = {"volumes": [{"name": "v", "emptyDir": {}}]}
+            mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+            await node.create_pod("volume", "true", container=mounts, **volume)
+            await node.create_pod("tree", "sleep 1000 & sleep 1000", terminationGracePeriodSeconds=1)
+            plain = await node.finished("plain")
+            assert (exit_code(plain), node.log(plain)) == (4, "plain\n")
+            waiting = await node.until("volume", lambda pod: "waiting" in str(pod.get("status")))
+            assert "forbids namespaces" in str(state(waiting))
+            await node.running("tree")
+            await node.client.delete(POD, "tree", "default")
+            await node.until_gone("tree")
+
+    asyncio.run(tell())
 
 
 def _links() -> list[str]:

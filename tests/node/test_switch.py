@@ -15,7 +15,13 @@ def test_the_range_chosen_overlaps_no_route(routes: list[tuple[int, int, int]]) 
     ]
     found = choose_network(networks)
     assert found.prefixlen == 16
+    assert found.is_private
     assert not any(found.overlaps(each) for each in networks)
+
+
+def test_where_everything_is_routed_a_range_is_chosen_all_the_same() -> None:
+    everything = [IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12")]
+    assert choose_network(everything).is_private
 
 
 def test_the_range_used_before_is_kept_while_it_is_free() -> None:

@@ -62,6 +62,7 @@ def end_pod(directory: PodDirectory) -> None:
 
 def kill_containers(directory: PodDirectory, reason: str, message: str) -> tuple[int, list[str]]:
     """Kill what runs; what was killed gets `reason` on record. Gives the number ended and the names of survivors."""
+    _stop_late_starts(directory)
     running = [
         (name, attempt)
         for name in directory.container_names()
@@ -79,6 +80,26 @@ def kill_containers(directory: PodDirectory, reason: str, message: str) -> tuple
         record["reason"], record["message"] = reason, message
         directory.write_exit(name, attempt.number, record)
     return len(running), survivors
+
+
+def _stop_late_starts(directory: PodDirectory) -> None:
+    """A killed agent may have left a shim that is still setting its container up. Take its place away.
+
+    The shim claims its attempt by a record at a fixed path. Moved away, the attempt cannot be claimed any more; had
+    it been claimed just before, it moves back and counts as running.
+    """
+    for name in directory.container_names():
+        for number in directory.attempt_numbers(name):
+            if directory.start_record(name, number) or directory.exit_record(name, number):
+                continue
+            place = directory.attempt(name, number)
+            retired = place.with_name(f"{number}.retired")
+            remove_tree(retired)
+            place.rename(retired)
+            if (retired / "started.json").exists():
+                retired.rename(place)
+            else:
+                remove_tree(retired)
 
 
 def kill_sandbox(directory: PodDirectory) -> None:

@@ -153,16 +153,16 @@ class Switch:
             self._link(uid, pid)
             talk.sendall(json.dumps([address, str(self._network.netmask), self.gateway]).encode())
             _expect(talk)
+            pause = _Pause(records.process_id(pid), address)
+            record = {"process": pause.process, "address": address}
+            records.write(str(self.data_dir / "pods" / uid / "sandbox.json"), record)
+            talk.sendall(b"ok")
         except Exception:
             os.kill(pid, signal.SIGKILL)
             self._unlink(uid)
             raise
         finally:
             talk.close()
-        pause = _Pause(records.process_id(pid), address)
-        records.write(
-            str(self.data_dir / "pods" / uid / "sandbox.json"), {"process": pause.process, "address": address}
-        )
         self._pauses[uid] = pause
         return pause
 
@@ -230,14 +230,18 @@ class Switch:
 
 
 def choose_network(routes: list[ipaddress.IPv4Network], recorded: str | None = None) -> ipaddress.IPv4Network:
-    """A private range that no route of the host leads to; the one used before where it still is free."""
-    candidates = [ipaddress.IPv4Network((10 << 24 | second << 16, _PREFIX)) for second in [*range(77, 255), *range(77)]]
+    """A private range that no route of the host leads to; the one used before where it still is free.
+
+    Where every private range is routed (a company's network), any will do: the host's routes do not reach into the
+    switch's namespace, so it only hides machines that pods cannot reach anyway.
+    """
+    tens = [(10 << 24 | second << 16, _PREFIX) for second in [*range(77, 255), *range(77)]]
+    others = [(172 << 24 | second << 16, _PREFIX) for second in range(16, 32)]
+    candidates = [ipaddress.IPv4Network(each) for each in tens + others]
     if recorded:
         candidates.insert(0, ipaddress.IPv4Network(recorded))
-    for candidate in candidates:
-        if not any(candidate.overlaps(route) for route in routes):
-            return candidate
-    raise OSError(0, "every range in 10.0.0.0/8 is in use")
+    free = (each for each in candidates if not any(each.overlaps(route) for route in routes))
+    return next(free, candidates[0])
 
 
 def link_name(uid: str) -> str:
@@ -331,6 +335,9 @@ def _be_pause(hostname: str, talk: int) -> None:
     address, netmask, gateway = json.loads(os.read(talk, _MESSAGE_BYTES))
     _configure_link(address, netmask, gateway)
     os.write(talk, b"ok")
+    # Not before we are on record: a pause that nobody knows of would stay for ever.
+    if os.read(talk, 16) != b"ok":
+        os._exit(1)
     os.close(talk)
     while True:
         signal.pause()

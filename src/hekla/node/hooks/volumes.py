@@ -106,7 +106,7 @@ def secret_root(data_dir: Path) -> Path:
         return data_dir / "memory"
     # The inode names the data directory without telling its path.
     found = data_dir.stat()
-    return shared / f"hekla-{os.getuid()}-{found.st_dev:x}-{found.st_ino:x}"
+    return shared / f"hekla-{found.st_uid}-{found.st_dev:x}-{found.st_ino:x}"
 
 
 def _keyed(kind: SourceKind, source: Obj, name: str, sources: Sources, default: int | None = None) -> Files:
