@@ -50,11 +50,8 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     lock = os.open(data_dir / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.write(1, b"running\n")
-        return
+    # Held for life. One that is just being killed lets go in a moment.
+    fcntl.flock(lock, fcntl.LOCK_EX)
     switch = Switch(data_dir)
     listener = switch.open()
     os.write(1, b"ready\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import fcntl
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ from hekla.errors import HeklaError
 from hekla.node import records
 from hekla.node.switch import RECORD, SOCKET
 
+_TURN = "switch.turn"
 _ANSWER_SECONDS = 10.0
 _START_SECONDS = 20.0
 
@@ -53,7 +55,10 @@ class SwitchClient:
 
     def describe(self) -> dict[str, Any]:
         """What the switch wrote about itself: network, gateway, user_namespace. Starts it if need be."""
-        self._connect().close()
+        try:
+            self._connect().close()
+        except OSError as error:
+            raise SwitchError(f"the switch cannot be reached: {error}") from error
         found: dict[str, Any] = records.read(str(self.data_dir / RECORD)) or {}
         return found
 
@@ -73,8 +78,18 @@ class SwitchClient:
         try:
             return self._dial()
         except (FileNotFoundError, ConnectionRefusedError):
-            self._start()
+            pass
+        # Several agents may find nobody there at once: one starts the switch, the others wait until it is ready.
+        turn = os.open(self.data_dir / _TURN, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            try:
+                return self._dial()
+            except (FileNotFoundError, ConnectionRefusedError):
+                self._start()
             return self._dial()
+        finally:
+            os.close(turn)
 
     def _dial(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -90,7 +105,7 @@ class SwitchClient:
         return connection
 
     def _start(self) -> None:
-        """Start a switch that outlives us. Two agents may try at once: the second to get the lock steps back."""
+        """Start a switch that outlives us; return when it is ready."""
         with (self.data_dir / "switch.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "hekla.node.switch", str(self.data_dir)],
@@ -105,7 +120,7 @@ class SwitchClient:
         with process.stdout:
             answer = process.stdout.readline()
         process.wait(_START_SECONDS)
-        if answer not in (b"ready\n", b"running\n"):
+        if answer != b"ready\n":
             raise SwitchError(f"the switch did not start; see {self.data_dir / 'switch.log'}")
 
 
