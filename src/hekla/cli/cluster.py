@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.output import print_table
 from hekla.errors import ApiError, Disconnected
 from hekla.local.layout import Layout
+from hekla.local.private_files import write_private
 
 
 def size_options(command: Any) -> Any:
@@ -41,6 +41,8 @@ def size_options(command: Any) -> Any:
 def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     """Start a local cluster: API server, controllers, scheduler and a node.
 
+    Its kubeconfig lies in the data dir; --kubeconfig names a second place to write it to.
+
     \b
     Example:  hekla up --nodes 3
     """
@@ -52,14 +54,14 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     settings.validate()
     if detach:
         launch_detached(settings).wait_until_ready()
-        _announce(layout, stop=f"hekla down{_data_dir_flag(cluster)}")
+        _announce(layout, cluster.kubeconfig, stop=f"hekla down{_data_dir_flag(cluster)}")
         return
     from hekla.local.cluster import run_cluster
     from hekla.log import configure_logging
 
     configure_logging(settings.log_level if settings.log_level != "info" else "warning")
     click.echo("Starting a local cluster …")
-    run_cluster(settings, ready=lambda _: _announce(layout, stop="Ctrl-C"))
+    run_cluster(settings, ready=lambda _: _announce(layout, cluster.kubeconfig, stop="Ctrl-C"))
     click.echo("Stopped.")
 
 
@@ -122,10 +124,14 @@ def status(cluster: ClusterOptions, output: str) -> int:
     return 0
 
 
-def _announce(layout: Layout, *, stop: str) -> None:
-    home = os.path.expanduser("~")  # noqa: PTH111
-    shown = str(layout.kubeconfig)
-    shown = "~" + shown[len(home) :] if home != "/" and shown.startswith(home + "/") else shown
+def _announce(layout: Layout, copy_to: Path | None, *, stop: str) -> None:
+    """Say that it is ready and how to use it; `copy_to` gets the kubeconfig too when the person named a place."""
+    if copy_to is not None:
+        write_private(copy_to, layout.kubeconfig.read_bytes())
+    shown = str(copy_to or layout.kubeconfig)
+    home = str(Path.home())
+    if home != "/" and shown.startswith(home + "/"):
+        shown = "~" + shown[len(home) :]
     click.echo(f"Ready. In another terminal:\n\n  export KUBECONFIG={shown}\n  kubectl get nodes\n\nStop with {stop}.")
     sys.stdout.flush()
 
