@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,12 @@ class ClusterOptions:
     def names_a_cluster(self) -> bool:
         """Whether the person said which cluster, so that starting a private one would be wrong."""
         return bool(self.kubeconfig or os.environ.get("KUBECONFIG"))
+
+    def flags(self) -> str:
+        """What to add to a suggested command so that it reaches the same cluster."""
+        given = (("--kubeconfig", self.kubeconfig), ("--data-dir", self.data_dir), ("--context", self.context))
+        named = [*given, ("-n", self.namespace)]
+        return "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in named if value)
 
     def _paths(self) -> list[Path]:
         from hekla.local.cluster import inspect

@@ -53,7 +53,8 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
     with _cluster_for(cluster, size, file) as (connection, private):
         if cluster.namespace or connection.namespace != "default":
             check_documents(documents, cluster.namespace or connection.namespace)
-        return asyncio.run(_Run(connection, documents, private=private, logs=not no_logs, detach=detach).run())
+        one = _Run(connection, documents, private=private, logs=not no_logs, detach=detach, flags=cluster.flags())
+        return asyncio.run(one.run())
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ class _Run:
     """One run from submit to outcome."""
 
     def __init__(
-        self, connection: Connection, documents: list[Document], *, private: bool, logs: bool, detach: bool
+        self, connection: Connection, documents: list[Document], *, private: bool, logs: bool, detach: bool, flags: str
     ) -> None:
         from hekla.cli.display import Display
 
@@ -96,6 +97,7 @@ class _Run:
         self._private = private
         self._logs = logs
         self._detach = detach
+        self._flags = flags
         self._started = time.monotonic()
         self._display: Display
         self._interrupts = 0
@@ -176,7 +178,7 @@ class _Run:
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGINT)
         if not self._private and sys.stdin.isatty() and await asyncio.to_thread(_wants_to_detach, name):
-            click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}")
+            click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._flags}")
             return EXIT_INTERRUPTED
         await client.delete(JOB, name, namespace_of(job), uid=uid_of(job), propagation="Background")
         click.echo(f"\n{name} cancelled.", err=True)
@@ -205,7 +207,9 @@ class _Run:
                 "\nThe cluster was started for this run and is gone. To keep one, for kubectl too:\n\n  hekla up"
             )
             return
-        click.echo(f"\nNext:\n  hekla logs {name}\n  hekla job view {name}\n  hekla job delete {name}")
+        click.echo("\nNext:")
+        for verb in ("logs", "job view", "job delete"):
+            click.echo(f"  hekla {verb} {name}{self._flags}")
 
 
 def _open_display() -> Any:
