@@ -151,18 +151,16 @@ async def _body(receive: Receive, request: Request) -> bytes:
     if int(request.headers.get("content-length") or 0) > BODY_LIMIT:
         raise _too_large()
     message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    chunks, size = [body], len(body)
-    while message.get("more_body"):
+    chunks: list[bytes] = [message.get("body", b"")]
+    size = len(chunks[0])
+    # A body sent in pieces announces no length: count while it comes.
+    while message.get("more_body") and size <= BODY_LIMIT:
         message = await receive()
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > BODY_LIMIT:
-            raise _too_large()
-        chunks.append(chunk)
-    return b"".join(chunks)
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+    if size > BODY_LIMIT:
+        raise _too_large()
+    return b"".join(chunks) if len(chunks) > 1 else chunks[0]
 
 
 def _too_large() -> TooLarge:

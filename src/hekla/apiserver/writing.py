@@ -27,10 +27,11 @@ from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prun
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
 from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_metadata
 from hekla.clock import Clock
-from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
+from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, MethodNotAllowed
 
 _encode = msgspec.json.Encoder().encode
 Transform = Callable[[Obj], Obj]
+_CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 @dataclass(slots=True)
@@ -66,6 +67,8 @@ class Writer:
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
         kind = resource.kind
+        if resource.definition is not None and resource.definition["metadata"].get("deletionTimestamp"):
+            raise MethodNotAllowed("create not allowed while custom resource definition is terminating", details={})
         # 1. The object gets the shape of its kind and the metadata only the server writes.
         self._shape(resource, obj, options)
         if obj["metadata"].get("resourceVersion"):
@@ -367,6 +370,8 @@ def _finalizer_problems(new: Obj, old: Obj) -> list[Problem]:
 def _establish(definition: Obj, clock: Clock) -> None:
     """A definition is served from the moment it is stored; its conditions say so from the start."""
     now = timestamp(clock.now())
+    # Its objects must go before it does; a controller sees to that and then takes this away.
+    definition["metadata"].setdefault("finalizers", []).append(_CLEANUP_FINALIZER)
     definition["status"] = {
         "acceptedNames": definition["spec"]["names"],
         "conditions": [

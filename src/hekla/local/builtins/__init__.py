@@ -1,4 +1,5 @@
-"""What a real cluster's own controllers do and batch work relies on: garbage collection and namespaces.
+"""What a real cluster's own controllers do and batch work relies on: garbage collection, and the end
+of namespaces and definitions.
 
 They speak to the API server through the client alone, so they work on any server that lacks them.
 """
@@ -10,6 +11,7 @@ import random
 
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.local.builtins.definitions import DefinitionController
 from hekla.local.builtins.garbage import GarbageCollector
 from hekla.local.builtins.namespaces import NamespaceController
 
@@ -19,3 +21,4 @@ async def run(client: Client, *, clock: Clock, rng: random.Random) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(GarbageCollector(client, rng=rng).run())
         group.create_task(NamespaceController(client, rng=rng).run())
+        group.create_task(DefinitionController(client, rng=rng).run())

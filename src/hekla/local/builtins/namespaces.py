@@ -7,22 +7,19 @@ import random
 
 import msgspec
 
-from hekla.api.kinds import NAMESPACE, Kind, Obj
+from hekla.api.kinds import NAMESPACE, Obj
 from hekla.api.meta import is_deleting, name_of
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
 from hekla.errors import HeklaError, NotFound
+from hekla.local.builtins.emptying import NotEmpty, is_emptied
 from hekla.local.builtins.resources import discover
 from hekla.log import get_logger
 
 log = get_logger("namespaces")
 
 _FINALIZER = "kubernetes"
-
-
-class NotEmpty(HeklaError):
-    """Something in the namespace is still on its way out."""
 
 
 class NamespaceController:
@@ -61,18 +58,11 @@ class NamespaceController:
         if namespace is None or not is_deleting(namespace):
             return
         kinds = [kind for kind in await discover(self._client) if kind.namespaced]
-        remaining = [kind.plural for kind in kinds if await self._empty(kind, name)]
+        remaining = [kind.plural for kind in kinds if not await is_emptied(self._client, kind, name)]
         if remaining:
             raise NotEmpty(f"{name}: {', '.join(remaining)} remain")
         await self._finalize(namespace)
         log.info("removed", namespace=name)
-
-    async def _empty(self, kind: Kind, namespace: str) -> bool:
-        """Delete everything of a kind; whether something is left."""
-        if not (await self._client.list(kind, namespace, limit=1)).items:
-            return False
-        await self._client.raw("DELETE", kind.path(namespace))
-        return bool((await self._client.list(kind, namespace, limit=1)).items)
 
     async def _finalize(self, namespace: Obj) -> None:
         finalizers = [each for each in (namespace.get("spec") or {}).get("finalizers") or () if each != _FINALIZER]

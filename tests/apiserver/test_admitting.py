@@ -1,0 +1,99 @@
+"""Admission is asked between defaulting and the schema check, and its refusals read like a webhook's."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from hekla.api.kinds import CONFIG_MAP, Kind, Obj
+from hekla.api.review import Reader
+from hekla.errors import ApiError, InternalError, Invalid
+from tests.apiserver.rig import WIDGET, Rig, config_map, widget, with_server
+
+
+class Probe:
+    """An admission that does what the object's `free` field says."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    def interested(self, kind: Kind, operation: str) -> bool:
+        return kind.kind == "Widget"
+
+    async def mutate(self, review: Obj) -> Obj:
+        request = review["request"]
+        orders = ((request["object"].get("spec") or {}).get("free")) or {}
+        if "deny" in orders:
+            return _answer(request, allowed=False, status={"message": orders["deny"]})
+        patch = base64.b64encode(msgspec.json.encode(orders.get("patch"))).decode() if "patch" in orders else None
+        return _answer(request, allowed=True, patch=patch, patchType="JSONPatch")
+
+    async def validate(self, review: Obj) -> Obj:
+        request = review["request"]
+        if request["operation"] == "DELETE":
+            kept = await self.reader.find(CONFIG_MAP, "keep", "default")
+            return _answer(request, allowed=kept is None, status={"message": "it is kept"})
+        color = request["object"]["spec"]["color"]
+        return _answer(request, allowed=color != "blue", status={"message": f"no {color}"})
+
+
+def _answer(request: Obj, **response: Any) -> Obj:
+    return {"response": {"uid": request["uid"], **response}}
+
+
+def test_a_refusal_reads_as_from_a_webhook() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        for obj, message in (
+            (widget(free={"deny": "never"}), 'admission webhook "mutatewidget.volcano.sh" denied the request: never'),
+            (widget(color="blue"), 'admission webhook "validatewidget.volcano.sh" denied the request: no blue'),
+        ):
+            status, answer, _ = await rig.send("POST", WIDGET.path("default"), obj)
+            assert status == 400
+            assert answer["message"] == message
+            assert "reason" not in answer
+            assert "details" not in answer
+
+    with_server(script, admission=Probe)
+
+
+def test_a_patch_sees_defaults_and_is_seen_by_the_schema() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        size = [
+            {"op": "test", "path": "/spec/color", "value": "red"},
+            {"op": "replace", "path": "/spec/size", "value": 9},
+        ]
+        made = await rig.client.create(WIDGET, widget(free={"patch": size}))
+        assert made["spec"]["size"] == 9
+        bad = [{"op": "replace", "path": "/spec/size", "value": 99}]
+        with pytest.raises(Invalid, match="should be less than or equal to 10"):
+            await rig.client.create(WIDGET, widget("x", free={"patch": bad}))
+        missing = [{"op": "add", "path": "/nope/x", "value": 1}]
+        with pytest.raises(
+            InternalError, match='add operation does not apply: doc is missing path: "/nope/x": missing value'
+        ):
+            await rig.client.create(WIDGET, widget("y", free={"patch": missing}))
+
+    with_server(script, admission=Probe)
+
+
+def test_status_is_not_admitted_and_deletes_are() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget())
+        await rig.client.patch(
+            WIDGET, "w", {"spec": {"color": "blue"}, "status": {"a": 1}}, "default", subresource="status"
+        )
+        with pytest.raises(ApiError, match="no blue"):
+            await rig.client.patch(WIDGET, "w", {"spec": {"color": "blue"}}, "default")
+        await rig.client.create(CONFIG_MAP, config_map("keep"))
+        with pytest.raises(ApiError, match="it is kept"):
+            await rig.client.delete(WIDGET, "w", "default")
+        await rig.client.delete(CONFIG_MAP, "keep", "default")
+        await rig.client.delete(WIDGET, "w", "default")
+
+    with_server(script, admission=Probe)

@@ -1,0 +1,140 @@
+"""Custom resources: served from the moment their definition is stored, pruned, defaulted and checked by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION
+from hekla.client.rest import PatchStyle
+from hekla.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotFound, UnsupportedMediaType
+from tests.apiserver.rig import WIDGET, Rig, widget, with_server
+
+
+def test_a_kind_is_served_from_the_moment_it_is_defined() -> None:
+    async def script(rig: Rig) -> None:
+        with pytest.raises(NotFound):
+            await rig.client.list(WIDGET)
+        await rig.define_widgets()
+        definition = await rig.client.get(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org")
+        conditions = {each["type"]: each["status"] for each in definition["status"]["conditions"]}
+        assert conditions == {"NamesAccepted": "True", "Established": "True"}
+        assert (await rig.client.list(WIDGET)).items == []
+        await rig.client.create(WIDGET, widget())
+        await rig.client.delete(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org")
+        assert len((await rig.client.list(WIDGET)).items) == 1, "served until its objects are gone"
+        with pytest.raises(
+            MethodNotAllowed, match="create not allowed while custom resource definition is terminating"
+        ):
+            await rig.client.create(WIDGET, widget("x"))
+
+    with_server(script)
+
+
+def test_objects_are_pruned_and_defaulted() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        sent = widget(unknown=1, color=None, free={"any": {"thing": 1}}, parts=[{"name": "a", "bad": 1}])
+        made = await rig.client.create(WIDGET, {**sent, "status": {"phase": "x"}})
+        assert made["spec"] == {
+            "size": 3,
+            "color": "red",
+            "free": {"any": {"thing": 1}},
+            "parts": [{"name": "a", "weight": 7}],
+        }
+        assert "status" not in made
+        with pytest.raises(BadRequest, match=r'unknown field "spec.parts\[0\].bad", unknown field "spec.unknown"'):
+            await rig.client.create(WIDGET, {**sent, "metadata": {"name": "b"}}, field_validation="Strict")
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"size": 0}, "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+        ({"size": 11}, "spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10"),
+        ({"size": "x"}, 'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"'),
+        ({"color": "green"}, 'spec.color: Unsupported value: "green": supported values: "red", "blue"'),
+        ({"parts": [{}]}, "spec.parts[0].name: Required value"),
+        ({"parts": [{"name": "a"}, {"name": "a"}]}, 'spec.parts[1]: Duplicate value: {"name":"a"}'),
+    ],
+)
+def test_a_rule_that_is_broken_is_named(spec: dict[str, object], message: str) -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        with pytest.raises(Invalid) as caught:
+            await rig.client.create(WIDGET, widget(**spec))
+        assert caught.value.message == f'Widget.example.org "w" is invalid: {message}'
+        assert caught.value.details["kind"] == "Widget"
+
+    with_server(script)
+
+
+def test_all_broken_rules_are_named_at_once() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        with pytest.raises(Invalid) as caught:
+            await rig.client.create(WIDGET, widget(size=0, color="x"))
+        assert len(caught.value.details["causes"]) == 2
+
+    with_server(script)
+
+
+def test_generation_counts_changes_of_the_spec_only() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget())
+        generations = []
+        for patch, subresource in (
+            ({"metadata": {"labels": {"a": "b"}}}, ""),
+            ({"status": {"phase": "x"}}, "status"),
+            ({"spec": {"size": 4}}, ""),
+            ({"spec": {"size": 4}}, ""),
+        ):
+            changed = await rig.client.patch(WIDGET, "w", patch, "default", subresource=subresource)
+            generations.append(changed["metadata"]["generation"])
+        assert generations == [1, 1, 2, 2]
+        assert changed["status"] == {"phase": "x"}
+
+    with_server(script)
+
+
+def test_an_update_must_say_which_revision_it_replaces() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget())
+        with pytest.raises(
+            Invalid, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified for an update"
+        ):
+            await rig.client.update(WIDGET, widget(size=4))
+        with pytest.raises(UnsupportedMediaType):
+            await rig.client.patch(WIDGET, "w", {}, "default", style=PatchStyle.STRATEGIC)
+
+    with_server(script)
+
+
+def test_applying_owns_fields_and_drops_what_is_no_longer_named() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+
+        async def apply(manager: str, *, force: bool = False, **spec: object) -> dict[str, object]:
+            obj = {**widget(), "spec": spec}
+            return await rig.client.patch(
+                WIDGET, "w", obj, "default", style=PatchStyle.APPLY, field_manager=manager, force=force
+            )
+
+        made = await apply("one", size=3, color="blue", parts=[{"name": "a"}, {"name": "b"}])
+        assert made["metadata"]["managedFields"][0]["manager"] == "one"
+        again = await apply("one", size=3, color="blue", parts=[{"name": "a"}, {"name": "b"}])
+        assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        both = await apply("two", parts=[{"name": "c", "weight": 1}])
+        assert [part["name"] for part in both["spec"]["parts"]] == ["a", "b", "c"]
+        fewer = await apply("one", size=3, parts=[{"name": "b"}])
+        assert [part["name"] for part in fewer["spec"]["parts"]] == ["b", "c"]
+        assert fewer["spec"]["color"] == "red", "no longer named by anybody: the default again"
+        with pytest.raises(Conflict, match=r'Apply failed with 1 conflict: conflict with "one": \.spec\.size'):
+            await apply("two", size=5)
+        forced = await apply("two", force=True, size=5)
+        assert forced["spec"]["size"] == 5
+
+    with_server(script)
