@@ -28,7 +28,9 @@ from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
 log = get_logger("scheduler")
 
 _REMEMBERED_EVENTS = 10_000
+_REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
+_LONGEST_REST = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Binder:
         period: float,
         in_flight: int,
         scheduled_events: int,
-        retry: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         self._client = client
         self._cache = cache
@@ -66,12 +68,14 @@ class Binder:
         self._period = period
         self._in_flight = in_flight
         self._scheduled_events = scheduled_events
-        self._retry = retry
+        self._wake = wake
         self._bindings: WorkQueue[str] = WorkQueue()
         self._targets: dict[str, tuple[Pod, str, bool]] = {}
+        self._failures: dict[str, int] = {}
+        self._resting: dict[str, asyncio.TimerHandle] = {}
         self._statuses: WorkQueue[tuple[str, str]] = WorkQueue()
         self._wishes: dict[tuple[str, str], _Wish] = {}
-        self._written: dict[tuple[str, str], float] = {}
+        self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._told: OrderedDict[tuple[str, str, str], tuple[str, float]] = OrderedDict()
 
     async def run(self) -> None:
@@ -85,13 +89,15 @@ class Binder:
         finally:
             self._bindings.close()
             self._statuses.close()
+            for timer in self._resting.values():
+                timer.cancel()
 
     def take(self, plan: Plan, generation: int) -> None:
         """Start carrying out a plan made from the cache as it was at `generation`."""
         for placement in plan.placements:
             if not self._cache.assume(placement, generation):
                 log.info("placement overtaken", group=placement.group.name)
-                self._retry()
+                self._wake()
                 continue
             announce = len(placement) <= self._scheduled_events
             for pod, node in placement.pairs():
@@ -128,6 +134,7 @@ class Binder:
             condition = Condition("SchedulerError", f"failed to bind to node {node}: {error}")
             self._wish(("pod", pod.uid), _PodWish(pod, condition))
         else:
+            self._failures.pop(pod.uid, None)
             log.debug("bound", pod=pod.name, namespace=pod.namespace, node=node)
             if announce:
                 text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
@@ -146,8 +153,17 @@ class Binder:
             self._give_up(pod)
 
     def _give_up(self, pod: Pod) -> None:
-        self._cache.forget(pod.uid)
-        self._retry()
+        """Leave the pod alone for a while, longer each time; until then it keeps its room, as if on its way."""
+        failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
+        delay = min(self._period * 2 ** min(failures - 1, 10), _LONGEST_REST)
+        self._resting[pod.uid] = asyncio.get_running_loop().call_later(delay, self._forget, pod.uid)
+
+    def _forget(self, uid: str) -> None:
+        del self._resting[uid]
+        self._cache.forget(uid)
+        if self._cache.pod(uid) is None:
+            self._failures.pop(uid, None)
+        self._wake()
 
     # Statuses
 
@@ -174,11 +190,17 @@ class Binder:
                 await self._write_pod(wish)
             else:
                 await self._write_queue(wish)
-            self._written[key] = self._clock.monotonic()
+            self._note_written(key)
         except NotFound:
             self._written.pop(key, None)
         if self._wishes.get(key) is wish:
             del self._wishes[key]
+
+    def _note_written(self, key: tuple[str, str]) -> None:
+        self._written[key] = self._clock.monotonic()
+        self._written.move_to_end(key)
+        if len(self._written) > _REMEMBERED_WRITES:
+            self._written.popitem(last=False)
 
     def _wish(self, key: tuple[str, str], wish: _Wish, *, patient: bool = False) -> None:
         """Have something written: at once, or no sooner than a period after the last time."""

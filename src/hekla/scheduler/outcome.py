@@ -73,7 +73,7 @@ def _group_outcome(session: Session, tiers: Tiers, state: GroupState) -> GroupOu
         announcements=_announcements(state, phase, text, settling),
         pod_conditions=() if settling else _pod_conditions(session, state, text),
         settling=settling,
-        decision=_decision(session, state, phase) if _waits(state) or state.refused else {},
+        decision=_decision(session, tiers, state, phase) if _waits(state) or state.refused else {},
     )
 
 
@@ -185,14 +185,14 @@ def _allocated(session: Session, state: GroupState) -> Floats:
     return total
 
 
-def _decision(session: Session, state: GroupState, phase: PodGroupPhase) -> dict[str, Any]:
+def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroupPhase) -> dict[str, Any]:
     """Everything `why` needs, as plain JSON: the code, one sentence, clauses with node counts, and the arithmetic."""
     group, row = state.group, state.group.row
     origin = min(state.errors, default=None)
     error = state.errors[origin] if origin is not None else None
     shape = int(group.shape[origin]) if origin is not None else -1
     reason = _decision_reason(state, error)
-    resources = _resource_records(session, shape) if shape >= 0 else []
+    resources = _resource_records(session, tiers, shape) if shape >= 0 else []
     return {
         "group": {"namespace": row.key.namespace, "name": row.key.name, "uid": row.uid},
         "queue": state.queue.name,
@@ -248,12 +248,15 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
     return group_text(state, _is_ready(state))
 
 
-def _resource_records(session: Session, shape: int) -> list[dict[str, Any]]:
+def _resource_records(session: Session, tiers: Tiers, shape: int) -> list[dict[str, Any]]:
+    """What a pod asks for beside what there is; the roomiest node is one of those that would take it at all."""
     request, free = session.request(shape), session.free_later()
+    allowed = tiers.node_mask(session.snapshot.shapes[shape].constraints)
+    suited = free if allowed is None else free[allowed]
     records = []
     for column, name in enumerate(session.snapshot.columns.names):
         if request[column] > 0:
-            most = float(free[:, column].max(initial=0.0))
+            most = float(suited[:, column].max(initial=0.0))
             records.append(
                 {
                     "name": name,

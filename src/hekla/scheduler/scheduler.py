@@ -74,7 +74,7 @@ class _Scheduler:
         self._cache = Cache(scheduler_names=settings.scheduler_names, default_queue=settings.default_queue)
         self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
         self._wake = asyncio.Event()
-        self._failed = False
+        self._retry: asyncio.TimerHandle | None = None
         self._binder = Binder(
             client,
             self._cache,
@@ -83,7 +83,7 @@ class _Scheduler:
             period=settings.period,
             in_flight=settings.in_flight,
             scheduled_events=settings.scheduled_events,
-            retry=self._note_failure,
+            wake=self._wake.set,
         )
 
     async def run(self, ready: Callable[[], None] | None) -> None:
@@ -99,7 +99,10 @@ class _Scheduler:
             log.info("ready", queues="root," + self._settings.default_queue)
             if ready is not None:
                 ready()
-            await self._cycle_for_ever()
+            try:
+                await self._cycle_for_ever()
+            finally:
+                self._cancel_retry()
 
     def _informers(self) -> list[Informer]:
         cache = self._cache
@@ -144,26 +147,19 @@ class _Scheduler:
     async def _cycle_for_ever(self) -> None:
         pause = self._settings.coalesce
         while True:
-            await self._wait_for_work()
+            await self._wake.wait()
             await asyncio.sleep(pause)
             self._wake.clear()
-            self._failed = False
+            self._cancel_retry()
             started = self._clock.monotonic()
             try:
                 await self._cycle()
             except Exception:
                 # The loop must survive whatever one object brings; the next change or period tries again.
                 log.exception("cycle failed")
-                self._failed = True
+                self._try_again_later()
             # Where cycles take long, let more changes come together: at most half the time is spent deciding.
             pause = min(max(self._settings.coalesce, self._clock.monotonic() - started), self._settings.period)
-
-    async def _wait_for_work(self) -> None:
-        try:
-            async with asyncio.timeout(self._settings.period if self._failed else None):
-                await self._wake.wait()
-        except TimeoutError:
-            return
 
     async def _cycle(self) -> None:
         config = self._configuration.current()
@@ -177,9 +173,15 @@ class _Scheduler:
             return run_cycle(snapshot, config)
         return await asyncio.get_running_loop().run_in_executor(self._executor, run_cycle, snapshot, config)
 
-    def _note_failure(self) -> None:
-        """Something must be tried again, though not at once: whatever refused it may refuse it again."""
-        self._failed = True
+    def _try_again_later(self) -> None:
+        """Something failed and must be tried again, though not at once: what refused it may refuse it again."""
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(self._settings.period, self._wake.set)
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
 
 
 class _Feed:

@@ -1,0 +1,39 @@
+"""What the scheduler would decide about a given set of objects: the core behind `plan` and `why`, without a scheduler.
+
+The objects are what `list` gives: nodes, queues, PodGroups, pods, PriorityClasses, in any order. Others are passed
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hekla.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj, kind_of
+from hekla.api.scheduling import DEFAULT_QUEUE
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.config import Config, default_config
+from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.plan import Plan
+
+
+def rehearse(
+    objects: Iterable[Obj],
+    config: Config | None = None,
+    *,
+    scheduler_names: Iterable[str] = ("volcano",),
+    default_queue: str = DEFAULT_QUEUE,
+) -> Plan:
+    """One cycle over the objects; nothing is written. `Plan.decisions()` says why each waiting group waits."""
+    cache = Cache(scheduler_names=scheduler_names, default_queue=default_queue)
+    take_in = {
+        NODE: cache.put_node,
+        POD: cache.put_pod,
+        POD_GROUP: cache.put_group,
+        PRIORITY_CLASS: cache.put_priority_class,
+        QUEUE: cache.put_queue,
+    }
+    for obj in objects:
+        kind = kind_of(obj)
+        if kind in take_in:
+            take_in[kind](obj)
+    return run_cycle(cache.snapshot("rehearsal"), config or default_config())

@@ -1,0 +1,78 @@
+"""The decision record: what `why` has to go on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hekla.scheduler.rehearsal import rehearse
+from tests.scheduler.miniature import Miniature
+
+API = {
+    "Pod": "v1",
+    "Node": "v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "Queue": "scheduling.volcano.sh/v1beta1",
+    "PodGroup": "scheduling.volcano.sh/v1beta1",
+}
+
+
+def decide(given: dict[str, Any]) -> list[Any]:
+    world = Miniature()
+    world.add({"queues": [{"name": "default"}]})
+    world.add(given)
+    plan = rehearse({"apiVersion": API[kind], **obj} for (kind, _), obj in world.objects.items())
+    return list(json.loads(json.dumps(plan.decisions())))
+
+
+def test_a_gang_without_room_says_what_is_asked_and_what_is_free() -> None:
+    nodes = [
+        {"name": "n1", "cpu": 2},
+        {"name": "n2", "cpu": 3},
+        {"name": "n3", "cpu": 8, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+    ]
+    (record,) = decide({"nodes": nodes, "groups": [{"name": "a", "min": 1, "cpu": 4, "pods": 1}]})
+    assert record["reason"] == "NotEnoughResources"
+    assert {(clause["text"], clause["nodes"]) for clause in record["clauses"]} == {
+        ("Insufficient cpu", 2),
+        ("node(s) had untolerated taint(s)", 1),
+    }
+    cpu = record["resources"][0]
+    assert (cpu["name"], cpu["wanted"], cpu["mostFree"], cpu["total"]) == ("cpu", "4", "3", "13")
+    assert "a pod asks for 4, the roomiest node has 3 free" in record["sentence"]
+
+
+def test_a_group_larger_than_the_cluster_says_so_in_a_sentence() -> None:
+    (record,) = decide({"nodes": [{"name": "n1", "cpu": 3}], "groups": [{"name": "a", "needs": {"cpu": 4}}]})
+    assert record["reason"] == "ClusterFull"
+    assert record["sentence"] == "resource in cluster is overused: overused cpu (cpu: 4 asked, 3600m left)"
+
+
+def test_a_pod_no_node_matches_says_so() -> None:
+    given = {"nodes": [{"name": "n1"}], "groups": [{"name": "a", "cpu": 1, "selector": {"x": "y"}, "pods": 1}]}
+    (record,) = decide(given)
+    assert record["reason"] == "NoNodeMatches"
+
+
+def test_a_gang_short_of_pods_says_how_many_there_are() -> None:
+    (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 3, "cpu": 1, "pods": 2}]})
+    assert record["reason"] == "NotEnoughTasks"
+    assert "valid: 2, min: 3" in record["sentence"]
+
+
+def test_a_rule_that_is_not_supported_is_named() -> None:
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]}}
+    pods = [{"name": "a-t-0", "cpu": 1, "affinity": anti}]
+    (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "pods": pods}]})
+    assert record["reason"] == "Unsupported"
+    assert "affinity.podAntiAffinity is not supported yet" in record["sentence"]
+
+
+def test_a_gated_pod_waits_for_its_gate() -> None:
+    pods = [{"name": "a-t-0", "cpu": 1, "gates": [{"name": "g"}]}]
+    (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "pods": pods}]})
+    assert record["reason"] == "WaitingForGate"
+
+
+def test_groups_that_run_have_no_record() -> None:
+    assert decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "cpu": 1, "pods": 1}]}) == []

@@ -1,0 +1,332 @@
+"""The scheduler as a component, against the real API server in memory, in virtual time, with faults on the line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hekla.api.crds import load_crds
+from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, QUEUE, Obj
+from hekla.apiserver.app import build_app
+from hekla.apiserver.store.memory import MemoryStore
+from hekla.client.inprocess import InProcessTransport
+from hekla.client.rest import Client
+from hekla.client.transport import Answer, StreamedAnswer
+from hekla.clock import LoopClock
+from hekla.errors import Disconnected, UsageError
+from hekla.scheduler.scheduler import SchedulerSettings, run
+from tests.integration.virtual_loop import run_virtually
+from tests.scheduler.miniature import group_object, node_object, pod_object
+
+REFUSED = Answer(500, {}, b'{"kind":"Status","status":"Failure","reason":"InternalError","code":500,"message":"no"}')
+
+
+class Line:
+    """A connection to the server on which writes can be watched, refused, lost, or cut off for good."""
+
+    def __init__(self, transport: InProcessTransport) -> None:
+        self._transport = transport
+        self.writes: list[str] = []
+        self.fault: Callable[[str], str] = lambda write: ""
+        self.cut_after: int | None = None
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> Answer:
+        write = f"{method} {path.partition('?')[0]}"
+        fault = self.fault(write) if method != "GET" else ""
+        if self.is_cut or fault == "cut":
+            raise Disconnected("cut off")
+        if fault == "refuse":
+            return REFUSED
+        answer = await self._transport.send(method, path, body=body, headers=headers, timeout=timeout)
+        if method != "GET":
+            self.writes.append(write)
+        if fault == "lose":
+            raise Disconnected("the answer was lost")
+        return answer
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cut_after is not None and len(self.writes) >= self.cut_after
+
+    def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._transport.stream(method, path, headers=headers)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def count(self, ending: str) -> int:
+        return sum(1 for write in self.writes if write.endswith(ending))
+
+
+class Stage:
+    def __init__(self, app: Any, clock: LoopClock) -> None:
+        self._app = app
+        self._clock = clock
+        self.client = Client(InProcessTransport(app))
+        self.line = Line(InProcessTransport(app))
+        self._task: asyncio.Task[None] | None = None
+
+    async def add(self, given: dict[str, Any]) -> None:
+        """Nodes, groups and pods, in the short shape of the cases."""
+        for node in given.get("nodes", ()):
+            made = {"apiVersion": "v1", **node_object(node)}
+            await self.client.create(NODE, made)
+            await self.client.update_status(NODE, await self._with_status(NODE, made))
+        for group in given.get("groups", ()):
+            made = {"apiVersion": POD_GROUP.api_version, **group_object(group)}
+            made["metadata"]["namespace"] = "default"
+            await self.client.create(POD_GROUP, made)
+            for number, pod in enumerate(group.get("pods", ())):
+                await self._add_pod({"name": f"{group['name']}-t-{number}", "cpu": 1, **pod}, group["name"])
+
+    def start(self, settings: SchedulerSettings | None = None) -> Line:
+        self.line = Line(InProcessTransport(self._app))
+        self._task = asyncio.create_task(
+            run(
+                Client(self.line),
+                clock=self._clock,
+                rng=random.Random(1),
+                settings=settings or SchedulerSettings(),
+            )
+        )
+        return self.line
+
+    async def stop(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(300):
+            while not await holds():
+                assert self._task is not None
+                assert not self._task.done(), self._task.exception()
+                await asyncio.sleep(0.05)
+
+    async def until_bound(self, *names: str) -> None:
+        await self.until(lambda: self.are_bound(*names))
+
+    async def are_bound(self, *names: str) -> bool:
+        return all([await self.node_of(name) for name in names])
+
+    async def node_of(self, pod: str) -> str:
+        return str((await self.client.get(POD, pod, "default"))["spec"].get("nodeName") or "")
+
+    async def group(self, name: str) -> Obj:
+        return await self.client.get(POD_GROUP, name, "default")
+
+    async def condition(self, group: str) -> str:
+        conditions = (await self.group(group)).get("status", {}).get("conditions") or [{}]
+        return str(conditions[-1].get("message", conditions[-1].get("reason", "")))
+
+    async def _add_pod(self, given: dict[str, Any], group: str) -> None:
+        made = {"apiVersion": "v1", **pod_object(given, group)}
+        made["metadata"]["namespace"] = "default"
+        made["spec"]["containers"][0]["image"] = "any"
+        await self.client.create(POD, made)
+        if made["status"]["phase"] != "Pending":
+            await self.client.update_status(POD, await self._with_status(POD, made))
+
+    async def _with_status(self, kind: Any, made: Obj) -> Obj:
+        namespace = made["metadata"].get("namespace")
+        live = await self.client.get(kind, made["metadata"]["name"], namespace)
+        return {**live, "status": {**live.get("status", {}), **made["status"]}}
+
+
+def on_stage(script: Callable[[Stage], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = LoopClock()
+        app = build_app(MemoryStore(clock), clock=clock, rng=random.Random(0))
+        await app.start()
+        stage = Stage(app, clock)
+        for definition in load_crds():
+            await stage.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        await script(stage)
+
+    run_virtually(main())
+
+
+GANG = {"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "min": 3, "pods": [{}, {}, {}]}]}
+MEMBERS = ("a-t-0", "a-t-1", "a-t-2")
+
+
+def test_a_gang_is_bound_and_its_group_told() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        stage.start()
+        await stage.until_bound(*MEMBERS)
+        await stage.until(lambda: _phase_is(stage, "a", "Running"))
+        group = await stage.group("a")
+        assert group["spec"]["minMember"] == 3
+        assert [item["type"] for item in group["status"]["conditions"]] == ["Scheduled"]
+        for name, reclaimable in (("root", False), ("default", True)):
+            assert (await stage.client.get(QUEUE, name))["spec"]["reclaimable"] is reclaimable
+        await asyncio.sleep(2)
+        assert (await stage.client.get(QUEUE, "default"))["status"]["allocated"]["cpu"] == "3"
+        events = [event["message"] for event in (await stage.client.list(EVENT)).items]
+        assert "Successfully assigned default/a-t-0 to n1" in events
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_gang_without_room_says_why_and_goes_when_a_node_comes() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({**GANG, "nodes": [{"name": "small", "cpu": 2}]})
+        stage.start()
+        await stage.until(lambda: _says(stage, "a", "3 Pending, 3 minAvailable"))
+        assert not any([await stage.node_of(name) for name in MEMBERS])
+        await stage.add({"nodes": [{"name": "large", "cpu": 8}]})
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_group_that_may_not_enter_says_how_much_is_missing() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "min": 1, "needs": {"cpu": 9}}]})
+        stage.start()
+        await stage.until(lambda: _says(stage, "a", "cpu: 9 asked, 4800m left"))
+        assert (await stage.group("a"))["status"]["phase"] == "Pending"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_with_nothing_new_nothing_is_written() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({**GANG, "nodes": [{"name": "small", "cpu": 2}]})
+        line = stage.start()
+        await asyncio.sleep(10)
+        before = len(line.writes)
+        await asyncio.sleep(50)
+        assert line.writes[before:] == []
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_half_bound_gang_is_completed() -> None:
+    async def script(stage: Stage) -> None:
+        group = {"name": "a", "min": 3, "phase": "Inqueue", "pods": [{"node": "n1"}, {}, {}]}
+        await stage.add({**GANG, "groups": [group]})
+        stage.start()
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+@pytest.mark.parametrize("writes", range(1, 12))
+def test_killed_after_any_write_it_finishes_when_started_again(writes: int) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        stage.start().cut_after = writes
+        await asyncio.sleep(5)
+        await stage.stop()
+        stage.start()
+        await stage.until_bound(*MEMBERS)
+        await stage.until(lambda: _phase_is(stage, "a", "Running"))
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_refused_bindings_are_tried_again_and_not_in_a_hurry() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        refusals: list[str] = []
+
+        def refuse(write: str) -> str:
+            if write.endswith("/binding") and len(refusals) < 9:
+                refusals.append(write)
+                return "refuse"
+            return ""
+
+        stage.start().fault = refuse
+        await stage.until_bound(*MEMBERS)
+        assert asyncio.get_running_loop().time() >= 3
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_binding_whose_answer_is_lost_is_not_made_twice() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        line = stage.start()
+        line.fault = lambda write: "lose" if write.endswith("/binding") else ""
+        await stage.until_bound(*MEMBERS)
+        await asyncio.sleep(10)
+        assert line.count("/binding") == 3
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_lost_connection_in_the_middle_of_a_gang_leaves_no_half() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        line = stage.start()
+        line.fault = lambda write: "cut" if write.endswith(("a-t-1/binding", "a-t-2/binding")) else ""
+        await asyncio.sleep(5)
+        assert sum([bool(await stage.node_of(name)) for name in MEMBERS]) == 1
+        line.fault = lambda write: ""
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_wrong_configuration_ends_it_at_start(tmp_path: Path) -> None:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text("actions: dance\ntiers: []\n")
+
+    async def script(stage: Stage) -> None:
+        settings = SchedulerSettings(conf=conf)
+        with pytest.raises(UsageError, match="no action named 'dance'"):
+            await run(stage.client, clock=LoopClock(), rng=random.Random(0), settings=settings)
+
+    on_stage(script)
+
+
+def test_a_configuration_that_becomes_wrong_leaves_the_last_one_in_force(tmp_path: Path) -> None:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n")
+
+    async def script(stage: Stage) -> None:
+        stage.start(SchedulerSettings(conf=conf))
+        await asyncio.sleep(1)
+        conf.write_text("actions: dance\ntiers: []\n")
+        await stage.add(GANG)
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+async def _phase_is(stage: Stage, group: str, phase: str) -> bool:
+    return bool((await stage.group(group))["status"]["phase"] == phase)
+
+
+async def _says(stage: Stage, group: str, text: str) -> bool:
+    return text in await stage.condition(group)
