@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hekla.api.kinds import POD
+from hekla.api.kinds import EVENT, POD
 from hekla.node import records
 from hekla.node.directory import PodDirectory
+from hekla.node.hooks.cgroups import recorded_cgroups
 from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig, state, sweep_as
 
 pytestmark = pytest.mark.root
@@ -317,6 +318,27 @@ async def _secrets(node: Rig) -> None:
     while directory.path.exists():
         await asyncio.sleep(0.01)
     assert not directory.memory.exists()
+
+
+def test_a_container_that_takes_too_much_memory_is_killed_and_says_so() -> None:
+    on_a_node(ACCOUNTS[0], _out_of_memory)
+
+
+async def _out_of_memory(node: Rig) -> None:
+    greedy = "print(len(bytearray(1 << 20)), flush=True); len(bytearray(300 << 20))"
+    limits = {"resources": {"limits": {"memory": "100Mi", "cpu": "1"}}}
+    pod = await node.create_pod("greedy", container={"command": ["python3", "-c", greedy], **limits})
+    ended = await node.finished("greedy")
+    cgroups = recorded_cgroups(node.data_dir)
+    if cgroups is None:
+        # A machine that grants no control groups to this account: then the pod must have been told.
+        events = await node.client.find_all(EVENT, "default")
+        assert any("resource limits" in event["message"] for event in events)
+        return
+    assert state(ended)["terminated"]["reason"] == "OOMKilled"
+    assert exit_code(ended) == 137
+    assert node.log(pod) == "1048576\n"
+    assert not [path for root in cgroups.roots.values() for path in Path(root).glob(f"{pod['metadata']['uid']}*")]
 
 
 @each_account

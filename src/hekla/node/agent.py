@@ -23,6 +23,7 @@ from hekla.node.context import NodeContext
 from hekla.node.directory import all_pods
 from hekla.node.dns import DnsServer
 from hekla.node.exec import ProcessLauncher
+from hekla.node.hooks.cgroups import find_cgroups
 from hekla.node.hooks.mounts import hidden_paths
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.registration import Registration, capacity
@@ -143,6 +144,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         switch=switch,
         user_namespace=bool(facts.get("user_namespace")),
         nameserver=str(facts.get("gateway", "")),
+        cgroups=await asyncio.to_thread(find_cgroups, settings.data_dir),
         hidden=tuple(hidden_paths(settings.data_dir, settings.hidden_paths)),
         allocatable=capacity(settings),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hekla.node import records
 from hekla.node.directory import PodDirectory, all_pods, remove_tree
+from hekla.node.hooks.cgroups import recorded_cgroups
 from hekla.node.hooks.volumes import secret_root
 from hekla.node.runtime import Reason
 from hekla.node.switch import LOCK, RECORD, SOCKET
@@ -43,6 +44,9 @@ def sweep(data_dir: Path) -> SweepReport:
         left += survivors
         kill_sandbox(directory)
         directory.remove_scratch()
+    cgroups = recorded_cgroups(data_dir)
+    if cgroups is not None:
+        cgroups.remove()
     switch = records.read(str(data_dir / RECORD))
     if switch:
         _kill(switch["process"])
@@ -57,6 +61,9 @@ def end_pod(directory: PodDirectory) -> None:
     """Remove every trace of a pod whose object is gone."""
     kill_containers(directory, Reason.STATUS_UNKNOWN, "")
     kill_sandbox(directory)
+    cgroups = recorded_cgroups(directory.data_dir)
+    if cgroups is not None:
+        cgroups.remove(f"{directory.uid}.")
     directory.remove()
 
 

@@ -9,6 +9,7 @@ from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.node.exec import Launcher
+from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.settings import NodeSettings
 from hekla.node.switch_client import SwitchClient
 
@@ -24,6 +25,7 @@ class NodeContext:
     switch: SwitchClient | None  # None: plain processes, no isolation
     user_namespace: bool = False
     nameserver: str = ""
+    cgroups: Cgroups | None = None  # None: limits are not enforced
     hidden: tuple[str, ...] = ()
     allocatable: dict[str, str] = field(default_factory=dict)
 

@@ -19,8 +19,8 @@ def refusal(pod: Obj) -> str:
     return ""
 
 
-def unheeded_wishes(pod: Obj) -> list[str]:
-    """What the pod asks for and will not get, though it can run without."""
+def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
+    """What the pod asks for and will not get, though it can run without. `limits`: whether those are enforced."""
     found = [key for key in ("hostPID", "hostIPC", "shareProcessNamespace") if pod["spec"].get(key)]
     if (pod["spec"].get("securityContext") or {}).get("fsGroup") is not None:
         found.append("securityContext.fsGroup")
@@ -29,6 +29,6 @@ def unheeded_wishes(pod: Obj) -> list[str]:
         found += [f"{name}: {key}" for key in (*_PROBES, "lifecycle", "tty", "stdin") if container.get(key)]
         if (container.get("securityContext") or {}).get("privileged"):
             found.append(f"{name}: privileged")
-        if (container.get("resources") or {}).get("limits"):
+        if not limits and (container.get("resources") or {}).get("limits"):
             found.append(f"{name}: resource limits")
     return found

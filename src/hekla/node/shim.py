@@ -41,6 +41,7 @@ class ContainerSpec(TypedDict):
     directory: str  # of this attempt, on the host
     pause: records.ProcessId | None  # whose namespaces to enter; None: plain process, no isolation
     root: rootfs.RootPlan
+    cgroups: list[str]  # folders of the groups to run in
     message_file: str  # on the host; where the container may leave its last words
     argv: list[str]
     env: dict[str, str]
@@ -80,6 +81,7 @@ class _Shim:
         for descriptor in (streams[0][1], streams[1][1], status[1], go[0]):
             os.close(descriptor)
         sys_.set_process_name("hekla-shim")
+        self._limit(child)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         failure = _read_message(status[0])
         if failure != "ready":
@@ -92,6 +94,7 @@ class _Shim:
         failure = _read_message(status[0])
         if failure:
             os.waitpid(child, 0)
+            self._leave_cgroups()
             self._finish({"code": START_ERROR_CODE, "reason": START_ERROR, "message": failure})
             _answer("started")
             os._exit(0)
@@ -99,8 +102,28 @@ class _Shim:
         _detach_standard_streams()
         # 4. Keep what it says until it ends.
         wait_status = _pump(child, streams[0][0], streams[1][0], os.path.join(self._spec["directory"], "log"))
-        self._finish(_outcome(wait_status))
+        outcome = _outcome(wait_status)
+        if outcome["code"] and _ran_out_of_memory(self._spec["cgroups"]):
+            outcome["reason"] = "OOMKilled"
+        self._finish(outcome)
+        self._leave_cgroups()
         os._exit(0)
+
+    def _limit(self, child: int) -> None:
+        """Before anything of the user's runs. Without its limits a container is not started."""
+        for folder in self._spec["cgroups"]:
+            try:
+                with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
+                    file.write(str(child))
+            except OSError as error:
+                self._refuse(child, f"resource limits: {_describe(error)}")
+
+    def _leave_cgroups(self) -> None:
+        for folder in self._spec["cgroups"]:
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass  # the agent tries again when the pod goes
 
     def _claim(self, child: int) -> None:
         self._started_at = _now()
@@ -119,6 +142,7 @@ class _Shim:
     def _refuse(self, child: int, failure: str) -> NoReturn:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        self._leave_cgroups()
         _answer(f"error {failure or 'the container ended while it was being set up'}")
         os._exit(1)
 
@@ -330,6 +354,20 @@ def _last_words(path: str) -> str:
             return file.read(_MESSAGE_BYTES).decode(errors="replace")
     except OSError:
         return ""
+
+
+def _ran_out_of_memory(folders: list[str]) -> bool:
+    """Whether the kernel has killed something in one of these groups for want of memory."""
+    for folder in folders:
+        for name in ("memory.events", "memory.oom_control"):
+            try:
+                with open(os.path.join(folder, name), encoding="ascii") as file:
+                    counts = dict(line.split() for line in file)
+            except (OSError, ValueError):
+                continue
+            if int(counts.get("oom_kill", 0)):
+                return True
+    return False
 
 
 def _wire_standard_streams(out: int, err: int) -> None:

@@ -81,6 +81,8 @@ class Starter:
             return self._never_started(pod, state, Reason.NO_IMAGE, str(error))
         except (MissingSource, mounts.MountError) as error:
             return self._wait(pod, state, Reason.CONFIG_ERROR, str(error))
+        except OSError as error:
+            return self._wait(pod, state, Reason.CREATE_ERROR, str(error))
         try:
             await self._context.launcher.start_container(spec)
         except LaunchError as error:
@@ -168,6 +170,7 @@ class Starter:
                 "hidden": list(self._context.hidden),
                 "binds": self._binds(pod, container, attempt),
             },
+            "cgroups": self._cgroups(container, number),
             "message_file": os.path.realpath(attempt / _MESSAGE_FILE),
             "argv": [env_hook.expand(word, env) for word in written],
             "env": env,
@@ -176,6 +179,11 @@ class Starter:
             "gid": gid,
             "groups": groups,
         }
+
+    def _cgroups(self, container: Obj, number: int) -> list[str]:
+        if self._context.cgroups is None:
+            return []
+        return self._context.cgroups.create(f"{self._directory.uid}.{container['name']}.{number}", container)
 
     def _binds(self, pod: Obj, container: Obj, attempt: Path) -> list[Bind]:
         paths: Mapping[str, Path] = {

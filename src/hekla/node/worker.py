@@ -103,7 +103,7 @@ class Worker:
                 self._watch(container.name, container.last)
 
     def _refuse_what_cannot_be(self) -> None:
-        wishes = unheeded_wishes(self._pod)
+        wishes = unheeded_wishes(self._pod, limits=self._context.cgroups is not None)
         if wishes and not self._runtime.containers:
             text = f"this node does not honour yet: {', '.join(wishes)}"
             self._context.recorder.event(self._pod, WARNING, str(Reason.UNSUPPORTED), text)

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from hekla.api.kinds import Obj
+from hekla.node.hooks.cgroups import limit_files
+
+
+def container(**resources: dict[str, str]) -> Obj:
+    return {"name": "main", "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("controller", "unified", "files"),
+    [
+        ("memory", False, {"memory.limit_in_bytes": "67108864"}),
+        ("memory", True, {"memory.max": "67108864", "memory.oom.group": "1"}),
+        ("cpu", False, {"cpu.shares": "512", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}),
+        ("cpu", True, {"cpu.weight": "20", "cpu.max": "150000 100000"}),
+        ("pids", True, {}),
+    ],
+)
+def test_limits_become_files(controller: str, unified: bool, files: dict[str, str]) -> None:
+    asked = container(limits={"cpu": "1500m", "memory": "64Mi"}, requests={"cpu": "500m"})
+    assert dict(limit_files(asked, controller, unified=unified)) == files
+
+
+def test_without_limits_only_the_share_of_the_processor_is_set() -> None:
+    assert limit_files(container(), "memory", unified=True) == []
+    assert limit_files(container(), "cpu", unified=False) == [("cpu.shares", "2")]
+
+
+def test_a_tiny_limit_is_raised_to_what_the_kernel_takes() -> None:
+    assert ("cpu.cfs_quota_us", "1000") in limit_files(container(limits={"cpu": "1m"}), "cpu", unified=False)
