@@ -17,7 +17,6 @@ def container(**resources: dict[str, str]) -> Obj:
         ("memory", True, {"memory.max": "67108864", "memory.oom.group": "1"}),
         ("cpu", False, {"cpu.shares": "512", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}),
         ("cpu", True, {"cpu.weight": "20", "cpu.max": "150000 100000"}),
-        ("pids", True, {}),
     ],
 )
 def test_limits_become_files(controller: str, unified: bool, files: dict[str, str]) -> None:
@@ -25,9 +24,10 @@ def test_limits_become_files(controller: str, unified: bool, files: dict[str, st
     assert dict(limit_files(asked, controller, unified=unified)) == files
 
 
-def test_without_limits_only_the_share_of_the_processor_is_set() -> None:
-    assert limit_files(container(), "memory", unified=True) == []
-    assert limit_files(container(), "cpu", unified=False) == [("cpu.shares", "2")]
+def test_a_container_without_limits_needs_no_group() -> None:
+    asked = container(requests={"cpu": "1", "memory": "1Gi"})
+    assert limit_files(asked, "memory", unified=True) == []
+    assert limit_files(asked, "cpu", unified=False) == []
 
 
 def test_a_tiny_limit_is_raised_to_what_the_kernel_takes() -> None:

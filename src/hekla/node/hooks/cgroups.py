@@ -17,7 +17,7 @@ from hekla.node import records
 
 RECORD = "cgroups.json"
 _MOUNTS = Path("/sys/fs/cgroup")
-_CONTROLLERS = ("memory", "cpu", "pids")
+_CONTROLLERS = ("memory", "cpu")
 _PERIOD = 100_000
 _LEAST_QUOTA = 1_000
 
@@ -31,11 +31,13 @@ class Cgroups:
 
     def create(self, name: str, container: Obj) -> list[str]:
         """Make a container's groups with its limits in force; the folders a process must join. Raises OSError."""
-        folders = dict.fromkeys(Path(root, name) for root in self.roots.values())
-        for folder in folders:
-            folder.mkdir(exist_ok=True)
+        folders: dict[Path, None] = {}
         for controller, root in self.roots.items():
-            for file, value in limit_files(container, controller, unified=self.unified):
+            files = limit_files(container, controller, unified=self.unified)
+            if files:
+                folders[Path(root, name)] = None
+                Path(root, name).mkdir(exist_ok=True)
+            for file, value in files:
                 (Path(root, name) / file).write_text(value)
         return [str(folder) for folder in folders]
 
@@ -52,25 +54,24 @@ class Cgroups:
 
 
 def limit_files(container: Obj, controller: str, *, unified: bool) -> list[tuple[str, str]]:
-    """What to write where, for one controller. Pure."""
+    """What to write where, for one controller. Pure.
+
+    Nothing for a container without limits: entering a group costs tens of milliseconds, and pods are started often.
+    """
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     if controller == "memory" and limits.get("memory"):
         size = str(whole(limits["memory"]))
         # In v2 the whole container goes when it has too much, as a kubelet has it; v1 knows victims only.
         return [("memory.max", size), ("memory.oom.group", "1")] if unified else [("memory.limit_in_bytes", size)]
-    if controller != "cpu":
+    if controller != "cpu" or not limits.get("cpu"):
         return []
     asked = milli(requests.get("cpu") or limits.get("cpu") or 0)
     shares = max(2, asked * 1024 // 1000)
-    files = [("cpu.weight", str(_weight(shares)))] if unified else [("cpu.shares", str(shares))]
-    if limits.get("cpu"):
-        quota = max(_LEAST_QUOTA, milli(limits["cpu"]) * _PERIOD // 1000)
-        if unified:
-            files.append(("cpu.max", f"{quota} {_PERIOD}"))
-        else:
-            files += [("cpu.cfs_period_us", str(_PERIOD)), ("cpu.cfs_quota_us", str(quota))]
-    return files
+    quota = max(_LEAST_QUOTA, milli(limits["cpu"]) * _PERIOD // 1000)
+    if unified:
+        return [("cpu.weight", str(_weight(shares))), ("cpu.max", f"{quota} {_PERIOD}")]
+    return [("cpu.shares", str(shares)), ("cpu.cfs_period_us", str(_PERIOD)), ("cpu.cfs_quota_us", str(quota))]
 
 
 def find_cgroups(data_dir: Path) -> Cgroups | None:
