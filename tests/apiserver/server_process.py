@@ -1,0 +1,41 @@
+"""Runs the API server as a program of its own: `python server_process.py DATA_DIR`; prints the port when ready."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from pathlib import Path
+
+from hekla.apiserver.server import ApiServerSettings, run
+from hekla.clock import SystemClock
+from hekla.local.credentials import ensure_credentials
+
+
+async def main(directory: Path) -> None:
+    (directory / "credentials").mkdir(parents=True, exist_ok=True, mode=0o700)
+    credentials = ensure_credentials(directory / "credentials", clock=SystemClock(), rng=random.SystemRandom())
+    settings = ApiServerSettings(
+        database=directory / "state" / "db",
+        socket_path=directory / "run" / "api.sock",
+        tls_certificate=credentials.server.certificate,
+        tls_key=credentials.server.key,
+        token_hash=credentials.token_hash(),
+        kubelet_ca=credentials.ca,
+        kubelet_client_certificate=credentials.kubelet_client.certificate,
+        kubelet_client_key=credentials.kubelet_client.key,
+    )
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await run(settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda port: print(port, flush=True))
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    try:
+        uvloop.run(main(Path(sys.argv[1])))
+    except asyncio.CancelledError:
+        sys.exit(0)
