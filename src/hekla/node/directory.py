@@ -48,7 +48,7 @@ class PodDirectory:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (self.path / "pod.json").exists():
             record = {"uid": uid_of(pod), "namespace": namespace_of(pod), "name": name_of(pod), "node": node}
-            records.write(str(self.path / "pod.json"), record)
+            records.write(str(self.path / "pod.json"), record, durable=False)
 
     def owner(self) -> dict[str, Any]:
         found: dict[str, Any] = records.read(str(self.path / "pod.json")) or {}

@@ -39,13 +39,17 @@ class ExitRecord(TypedDict, total=False):
     finishedAt: str
 
 
-def write(path: str, record: Any, *, exclusive: bool = False, mode: int = 0o600) -> bool:
-    """Put a record on disk, whole or not at all. `exclusive`: False when there is one already."""
+def write(path: str, record: Any, *, exclusive: bool = False, durable: bool = True) -> bool:
+    """Put a record on disk, whole or not at all. `exclusive`: False when there is one already.
+
+    Not `durable`: what names living processes needs to outlive ours, but not the machine.
+    """
     temporary = f"{path}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(descriptor, json.dumps(record).encode())
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
     try:
@@ -58,7 +62,8 @@ def write(path: str, record: Any, *, exclusive: bool = False, mode: int = 0o600)
     finally:
         if exclusive:
             os.unlink(temporary)
-    _sync_directory(os.path.dirname(path))
+    if durable:
+        _sync_directory(os.path.dirname(path))
     return True
 
 

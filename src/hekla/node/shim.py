@@ -14,8 +14,6 @@ carries one line back: `started`, or what went wrong.
 
 from __future__ import annotations
 
-import ctypes  # noqa: F401  (loaded before the root changes)
-import encodings.idna  # noqa: F401
 import json
 import os
 import select

@@ -143,7 +143,8 @@ class Starter:
             ("resolv.conf", hosts.resolv_conf(pod, self._context.nameserver)),
         ):
             path = self._directory.etc / name
-            if not path.exists():
+            # In place: running containers have this very file bound.
+            if not path.exists() or path.read_text() != text:
                 path.write_text(text)
                 path.chmod(0o644)
 

@@ -99,6 +99,7 @@ class Switch:
                 "gateway": self.gateway,
                 "user_namespace": os.geteuid() == 0 and _owner() != 0,
             },
+            durable=False,
         )
         return listener
 
@@ -152,7 +153,7 @@ class Switch:
             _expect(talk)
             pause = _Pause(records.process_id(pid), address)
             record = {"process": pause.process, "address": address}
-            records.write(str(self.data_dir / "pods" / uid / "sandbox.json"), record)
+            records.write(str(self.data_dir / "pods" / uid / "sandbox.json"), record, durable=False)
             talk.sendall(b"ok")
         except Exception:
             os.kill(pid, signal.SIGKILL)

@@ -83,7 +83,7 @@ def find_cgroups(data_dir: Path) -> Cgroups | None:
     name = f"hekla-{found.st_dev:x}-{found.st_ino:x}"
     cgroups = _unified(name) or _separate(name)
     if cgroups is not None:
-        records.write(str(data_dir / RECORD), {"roots": cgroups.roots, "unified": cgroups.unified})
+        records.write(str(data_dir / RECORD), {"roots": cgroups.roots, "unified": cgroups.unified}, durable=False)
     return cgroups
 
 
