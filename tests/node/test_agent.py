@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import socket
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -283,6 +284,77 @@ for _ in range(200):
     new = await node.finished("new")
     assert phase(new) == "Succeeded"
     assert new["status"]["podIP"] != old["status"]["podIP"]
+
+
+@each_account
+def test_a_pod_stays_in_its_box(account: str) -> None:
+    on_a_node(account, _escapes)
+
+
+# Each attempt prints a line; all must be refused.
+_ATTEMPTS = """
+import ctypes, os, socket, time
+
+inherited = sorted(os.listdir("/proc/self/fd"))
+libc = ctypes.CDLL(None, use_errno=True)
+
+def check(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+def write(path, text="1"):
+    with open(path, "w") as file:
+        file.write(text)
+
+def dial(address, port):
+    socket.create_connection((address, port), timeout=2).close()
+
+ATTEMPTS = {
+    "mount": lambda: check(libc.mount(b"none", b"/mnt", b"tmpfs", 0, None)),
+    "remount": lambda: check(libc.mount(None, b"/proc/sys", None, 32 | 4096, None)),
+    "host namespace": lambda: check(libc.setns(os.open("/proc/1/ns/mnt", os.O_RDONLY), 0)),
+    "block device": lambda: os.mknod("/tmp/disk", 0o60600, os.makedev(254, 0)),
+    "kernel setting": lambda: write("/proc/sys/kernel/hostname"),
+    "core pattern": lambda: write("/proc/sys/kernel/core_pattern", "|/bin/true"),
+    "sysfs": lambda: write("/sys/kernel/mm/ksm/run"),
+    "host process": lambda: os.kill(HOST_PID, 0),
+    "reboot": lambda: check(libc.reboot(0)),
+    "set time": lambda: time.clock_settime(time.CLOCK_REALTIME, 0),
+    "kernel log": lambda: check(libc.klogctl(5, None, 0)),
+    "own state": lambda: os.listdir(STATE),
+    "host port": lambda: dial("127.0.0.1", HOST_PORT),
+    "raw disk": lambda: open("/dev/vda", "rb").read(1),
+    "memory": lambda: open("/dev/mem", "rb").read(1),
+    "host init": lambda: [][0] if "HEKLA_CANARY" not in open("/proc/1/environ").read() else None,
+    "outside": lambda: dial("198.51.100.1", 80),
+}
+for name, attempt in ATTEMPTS.items():
+    begun = time.monotonic()
+    try:
+        attempt()
+    except (OSError, IndexError) as error:
+        assert time.monotonic() - begun < 1.5, (name, "not refused at once")
+    else:
+        print("ESCAPED", name)
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(status["NoNewPrivs"].strip(), inherited == ["0", "1", "2", "3"])
+"""
+
+
+async def _escapes(node: Rig) -> None:
+    forwarding = Path("/proc/sys/net/ipv4/ip_forward").read_text()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        facts = {
+            "HOST_PID": os.getpid(),
+            "HOST_PORT": listener.getsockname()[1],
+            "STATE": str(node.data_dir),
+        }
+        script = "".join(f"{name} = {value!r}\n" for name, value in facts.items()) + _ATTEMPTS
+        await node.create_pod("escaping", container={"command": ["python3", "-c", script]})
+        pod = await node.finished("escaping")
+    assert node.log(pod) == "1 True\n"
+    assert phase(pod) == "Succeeded"
+    assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == forwarding
 
 
 @each_account

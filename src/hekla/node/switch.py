@@ -217,6 +217,8 @@ class Switch:
         self._links.addr("add", index=index, address=self.gateway, prefixlen=self._network.prefixlen)
         self._links.link("set", index=index, state="up")
         self._links.link("set", index=self._links.link_lookup(ifname="lo")[0], state="up")
+        # In our own namespace: what has no way out is answered "unreachable" at once instead of being swallowed.
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
     def _living_pauses(self) -> dict[str, _Pause]:
         found = {}
