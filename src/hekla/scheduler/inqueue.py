@@ -1,31 +1,13 @@
-"""What groups that have entered still count for; shared by the plugins that vote on entering."""
+"""Words for a group that may not enter; shared by the plugins that vote on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from hekla.scheduler.arrays.resources import MEMORY, Floats, Ints
-from hekla.scheduler.rows import PodStatus, show_amount
-from hekla.scheduler.session import GroupState
-from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+from hekla.scheduler.rows import show_amount
 
 _MEBIBYTE = 1 << 20
-
-
-def without_gated(amount: Floats, state: GroupState) -> Floats:
-    """Pods held by a gate need nothing yet."""
-    return np.maximum(amount - state.group.gated_request, 0.0)
-
-
-def still_missing(state: GroupState) -> Floats:
-    """The part of the minimum of a running group that it does not hold yet; nothing for a group below its size."""
-    counts: dict[PodStatus, int] = dict(zip(PodStatus, state.counts))
-    minimum = state.group.minimum
-    if sum(counts[status] for status in ALLOCATED_STATUSES) < state.group.row.min_member:
-        return np.zeros_like(minimum)
-    return without_gated(np.maximum(minimum - state.group.allocated, 0.0), state)
 
 
 def asked_and_left(names: Sequence[str], columns: Ints, asked: Floats, left: Floats) -> str:

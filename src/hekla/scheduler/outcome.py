@@ -58,6 +58,16 @@ def _placement(session: Session, state: GroupState) -> Placement | None:
 
 def _group_outcome(session: Session, tiers: Tiers, state: GroupState) -> GroupOutcome:
     verdict = tiers.verdict(state)
+    if _waits(state) or state.node is not None or state.refused or state.phase is not state.group.row.phase:
+        return _fresh_outcome(session, tiers, state, verdict)
+    # Nothing waits and nothing happened to it: the same group comes to the same as in the cycle before.
+    known = state.group.memo.get(verdict)
+    if not isinstance(known, GroupOutcome):
+        known = state.group.memo[verdict] = _fresh_outcome(session, tiers, state, verdict)
+    return known
+
+
+def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: bool | None) -> GroupOutcome:
     # parity: the phase counts pods by what the API server knows of them, so pods bound in this cycle do not count yet.
     phase = _phase(state, unschedulable=verdict is False)
     text = "" if verdict and not _waits(state) else group_text(state, _is_ready(state))
@@ -78,7 +88,8 @@ def _group_outcome(session: Session, tiers: Tiers, state: GroupState) -> GroupOu
 
 
 def _waits(state: GroupState) -> bool:
-    return any(state.counts[status] for status in _WAITING_STATUSES)
+    counts = state.counts
+    return bool(counts[PodStatus.PENDING] or counts[PodStatus.ALLOCATED] or counts[PodStatus.PIPELINED])
 
 
 def _is_ready(state: GroupState) -> bool:

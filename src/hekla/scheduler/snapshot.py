@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
 from hekla.scheduler.rows import HostPort, Node, Pod, PodGroup, PodStatus, Queue, Shape
 
@@ -51,8 +52,11 @@ class Group:
     counts: tuple[int, ...]  # pods by status
     allocated: Floats
     pending: Floats
-    gated_request: Floats
     minimum: Floats  # the declared minResources, zeros where none are declared
+    claim: Floats  # the minimum without what gated pods ask for: they need nothing yet
+    outstanding: Floats  # the part of the claim of a group that has entered which it does not hold yet
+    elastic: Floats  # what it holds beyond its minimum
+    memo: dict[object, object]  # for what follows from the group alone and is asked for cycle after cycle
 
     @property
     def name(self) -> str:
@@ -87,6 +91,11 @@ def build_group(
     gated = np.array([pod.gated for pod in ordered], dtype=bool)
     best_effort = np.array([pod.shape.best_effort for pod in ordered], dtype=bool)
     pending = status == PodStatus.PENDING
+    counts = tuple(np.bincount(status, minlength=len(PodStatus)).tolist())
+    allocated = requests[shape[_ALLOCATED[status]]].sum(axis=0)
+    gated_request = requests[shape[pending & gated]].sum(axis=0)
+    minimum = columns.row(row.min_resources or {})
+    missing = np.maximum(np.maximum(minimum - allocated, 0.0) - gated_request, 0.0)
     return Group(
         row=row,
         priority=priority,
@@ -99,12 +108,22 @@ def build_group(
         gated=gated,
         best_effort=best_effort,
         has_best_effort=bool(best_effort.any()),
-        counts=tuple(np.bincount(status, minlength=len(PodStatus)).tolist()),
-        allocated=requests[shape[_ALLOCATED[status]]].sum(axis=0),
+        counts=counts,
+        allocated=allocated,
         pending=requests[shape[pending]].sum(axis=0),
-        gated_request=requests[shape[pending & gated]].sum(axis=0),
-        minimum=columns.row(row.min_resources or {}),
+        minimum=minimum,
+        claim=np.maximum(minimum - gated_request, 0.0),
+        outstanding=missing if _has_entered(row, counts) else np.zeros_like(missing),
+        elastic=np.maximum(allocated - minimum, 0.0),
+        memo={},
     )
+
+
+def _has_entered(row: PodGroup, counts: tuple[int, ...]) -> bool:
+    """Whether a group's minimum is spoken for: it waits inside, or runs with its full number."""
+    if row.phase is PodGroupPhase.RUNNING:
+        return sum(counts[status] for status in ALLOCATED_STATUSES) >= row.min_member
+    return row.phase is PodGroupPhase.INQUEUE
 
 
 def _pod_order(pod: Pod) -> tuple[float, float, str]:

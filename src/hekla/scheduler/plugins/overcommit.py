@@ -11,8 +11,9 @@ from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, exceeded
 from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import asked_and_left, still_missing, without_gated
+from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import Group
 
 _FACTOR = "overcommit-factor"
 
@@ -28,8 +29,8 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         factor = arguments[_FACTOR] if arguments[_FACTOR] >= 1 else 1.2
         self._free: Floats = session.total * factor - session.used.sum(axis=0)
         self._entered: Floats = np.zeros(len(session.snapshot.columns))
-        for state in session.groups:
-            self._entered += self._holds_back(state)
+        if session.groups:
+            self._entered = np.sum([_reserved(state.group) for state in session.groups], axis=0)
 
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         minimum = state.group.minimum
@@ -44,13 +45,9 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         return Vote.REJECT, Unfit(Reason.CLUSTER_FULL, f"resource in cluster is overused: {named}", detail)
 
     def group_enqueued(self, state: GroupState) -> None:
-        if state.group.row.min_resources is not None:
-            self._entered += without_gated(state.group.minimum, state)
+        self._entered = self._entered + state.group.claim
 
-    def _holds_back(self, state: GroupState) -> Floats | float:
-        if state.group.row.min_resources is None:
-            return 0.0
-        if state.phase is PodGroupPhase.INQUEUE:
-            # parity: what such a group has been given already is not deducted here (it is in proportion).
-            return without_gated(state.group.minimum, state)
-        return still_missing(state) if state.phase is PodGroupPhase.RUNNING else 0.0
+
+def _reserved(group: Group) -> Floats:
+    # parity: what a group inside has been given already is not deducted here (it is in proportion).
+    return group.claim if group.row.phase is PodGroupPhase.INQUEUE else group.outstanding

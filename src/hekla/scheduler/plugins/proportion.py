@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from hekla.api.scheduling import PodGroupPhase, QueueState
+from hekla.api.scheduling import QueueState
 from hekla.scheduler.arrays.fairness import share, water_fill
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats, exceeded, within
 from hekla.scheduler.extension import (
@@ -19,24 +19,26 @@ from hekla.scheduler.extension import (
     Vote,
 )
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import asked_and_left, still_missing, without_gated
+from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import Group
 
 
 class _Account:
     """What one queue has, asks for and may have."""
 
-    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, width: int) -> None:
+    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, groups: Sequence[Group]) -> None:
         self.queue = queue
         self.ceiling = ceiling
         self.guarantee = guarantee
-        self.request = np.zeros(width)
-        self.entered = np.zeros(width)
-        self.elastic = np.zeros(width)
+        allocated: Floats = np.sum([group.allocated for group in groups], axis=0)
+        self.request: Floats = allocated + np.sum([group.pending for group in groups], axis=0)
+        self.entered: Floats = np.sum([group.outstanding for group in groups], axis=0)
+        self.elastic: Floats = np.sum([group.elastic for group in groups], axis=0)
         # Plain lists: they change, and are asked for, with every placement.
-        self.allocated = [0.0] * width
-        self.deserved = [0.0] * width
+        self.allocated: list[float] = allocated.tolist()
+        self.deserved = [0.0] * len(allocated)
 
 
 class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnqueueable):
@@ -85,9 +87,8 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
         return Vote.REJECT, Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}", detail)
 
     def group_enqueued(self, state: GroupState) -> None:
-        if state.group.row.min_resources is not None:
-            account = self._accounts[state.queue.name]
-            account.entered = account.entered + without_gated(state.group.minimum, state)
+        account = self._accounts[state.queue.name]
+        account.entered = account.entered + state.group.claim
 
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
         allocated = self._accounts[state.queue.name].allocated
@@ -100,27 +101,15 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
         width = len(session.snapshot.columns)
         guarantees = {name: session.snapshot.columns.row(queue.guarantee) for name, queue in session.queues.items()}
         unguaranteed = np.maximum(session.total - sum(guarantees.values(), np.zeros(width)), 0.0)
-        accounts: dict[str, _Account] = {}
+        members: dict[str, list[Group]] = {}
         for state in session.groups:
-            name = state.queue.name
-            if name not in accounts:
-                ceiling = np.minimum(unguaranteed + guarantees[name], self._capability(state.queue))
-                accounts[name] = _Account(state.queue, ceiling, guarantees[name], width)
-            self._enter(accounts[name], state)
+            members.setdefault(state.queue.name, []).append(state.group)
+        accounts: dict[str, _Account] = {}
+        for name, groups in members.items():
+            queue = session.queues[name]
+            ceiling = np.minimum(unguaranteed + guarantees[name], self._capability(queue))
+            accounts[name] = _Account(queue, ceiling, guarantees[name], groups)
         return accounts
-
-    def _enter(self, account: _Account, state: GroupState) -> None:
-        group = state.group
-        account.allocated = (group.allocated + account.allocated).tolist()
-        account.request += group.allocated + group.pending
-        account.elastic += np.maximum(group.allocated - state.group.minimum, 0.0)
-        if group.row.min_resources is None:
-            return
-        if group.row.phase is PodGroupPhase.INQUEUE:
-            missing = np.maximum(state.group.minimum - group.allocated, 0.0)
-            account.entered += without_gated(missing, state)
-        elif group.row.phase is PodGroupPhase.RUNNING:
-            account.entered += still_missing(state)
 
     def _capability(self, queue: Queue) -> Floats:
         limits = {name: amount for name, amount in queue.capability.items() if amount > 0 or name not in (CPU, MEMORY)}
