@@ -25,7 +25,7 @@ from hekla.apiserver.verbs import Verbs
 from hekla.apiserver.version import version_document
 from hekla.apiserver.writing import Writer
 from hekla.clock import Clock
-from hekla.errors import ApiError, InternalError, MethodNotAllowed, ServiceUnavailable, TooLarge
+from hekla.errors import ApiError, BadRequest, InternalError, MethodNotAllowed, ServiceUnavailable, TooLarge
 from hekla.log import get_logger
 
 log = get_logger("apiserver")
@@ -59,6 +59,9 @@ class App:
             response = await self._answer(scope, receive)
         except ApiError as error:
             response = error_response(error)
+        except (RecursionError, OverflowError):
+            # Nested deeper, or numbers larger, than can be walked or stored.
+            response = error_response(BadRequest("the object is nested too deeply or holds a number that is too large"))
         except StoreBroken as error:
             response = error_response(ServiceUnavailable(f"the store has failed: {error}"))
         except Exception as error:

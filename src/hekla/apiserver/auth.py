@@ -10,9 +10,11 @@ import hmac
 
 from hekla.apiserver.app import App, Receive, Scope, Send
 from hekla.apiserver.request import Response, error_response
-from hekla.errors import Forbidden, Unauthorized
+from hekla.errors import Forbidden, TooManyRequests, Unauthorized
 
 _ANONYMOUS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+# As many as the real server takes at once; its owner's own components come through the unix socket and are not counted.
+_MOST = {"read": 400, "write": 200, "watch": 1000}
 _HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -28,15 +30,27 @@ class Gate:
         self._app = app
         self._token_hash = token_hash
         self._hosts = hosts
+        self._in_flight = {"read": 0, "write": 0, "watch": 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope)
-        if refusal is None:
-            await self._app(scope, receive, send)
-        else:
+        if refusal is not None:
             await _refuse(refusal, send)
+            return
+        kind = _kind(scope)
+        if self._in_flight[kind] >= _MOST[kind]:
+            details = {"retryAfterSeconds": 1}
+            await _refuse(
+                error_response(TooManyRequests("too many requests, please try again later", details=details)), send
+            )
+            return
+        self._in_flight[kind] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._in_flight[kind] -= 1
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -54,6 +68,13 @@ class Gate:
         return None
 
 
+def _kind(scope: Scope) -> str:
+    if scope["method"] not in ("GET", "HEAD"):
+        return "write"
+    long = b"watch=" in scope["query_string"] or b"follow=" in scope["query_string"]
+    return "watch" if long else "read"
+
+
 def _host(header: str) -> str:
     name = header.rpartition(":")[0] if header.rpartition(":")[2].isdigit() and ":" in header else header
     return name.lower()
@@ -61,5 +82,6 @@ def _host(header: str) -> str:
 
 async def _refuse(response: Response, send: Send) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(response.body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in response.headers]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})

@@ -55,7 +55,7 @@ def _is(value: Any, type_: str) -> bool:
         return type_ == "boolean"
     if isinstance(value, float) and type_ == "integer":
         return value.is_integer()
-    return isinstance(value, _TYPES[type_])
+    return isinstance(value, _TYPES.get(type_, object))
 
 
 def _type_problem(value: Any, wanted: str, path: str) -> Problem:

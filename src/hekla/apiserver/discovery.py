@@ -24,6 +24,7 @@ _REVIEWS = (
     Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
     Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False),
 )
+_OTHER_PATHS = ("/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _AGGREGATED = "apidiscovery.k8s.io"
 _AGGREGATED_KIND = "APIGroupDiscoveryList"
 
@@ -35,6 +36,8 @@ class Discovery:
     def answer(self, path: str, request: Request) -> Response | None:
         parts = path.strip("/").split("/")
         match parts:
+            case [""]:
+                return json_response({"paths": ["/api", "/api/v1", "/apis", *self._paths(), *_OTHER_PATHS]})
             case ["api" | "apis"]:
                 version = _aggregated_version(request)
                 if version:
@@ -48,6 +51,10 @@ class Discovery:
             case ["apis", group, version]:
                 return self._resource_list(group, version)
         return None
+
+    def _paths(self) -> list[str]:
+        groups = sorted(place for place in self._by_version() if place[0])
+        return [path for group, version in groups for path in (f"/apis/{group}", f"/apis/{group}/{version}")]
 
     def knows(self, path: str) -> bool:
         """Whether the path lies below a group and version that are served (all of the core group's count)."""

@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 
 _BACKLOG = 1024
 _IDLE_SECONDS = 90
+_FINISH_SECONDS = 0.1
 _STOP_SECONDS = 2.0
 
 
@@ -72,13 +73,18 @@ class Listener:
         """Refuse new requests, let short ones finish, end the rest."""
         if self._server is not None:
             self._server.close()
-        tasks = list(self._state.tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
         for connection in list(self._state.connections):
             connection.shutdown()
+        await self._settle(_FINISH_SECONDS)
+        # What is left are streams: they end as if their clients had gone.
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        await self._settle(_STOP_SECONDS)
+
+    async def _settle(self, seconds: float) -> None:
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
 
     def _protocol(self) -> asyncio.Protocol:
         return HttpToolsProtocol(self._config, self._state, {})

@@ -78,7 +78,7 @@ def _check_base64(text: str) -> None:
 def _decode_map(value: dict[str, Any], node: Node, unknown: list[str], path: str, parent: Node) -> None:
     if node.quantity:
         for name, below in value.items():
-            value[name] = _quantity(below)
+            value[name] = _quantity(0 if below is None else below)
         return
     for name, below in list(value.items()):
         if below is None:
@@ -95,7 +95,10 @@ def _decode_list(value: list[Any], node: Node, unknown: list[str], path: str, pa
                 raise _wrong(below, node, path, parent)
         return
     for index, below in enumerate(value):
-        if below is not None:
+        if below is None:
+            # Go decodes null in a list as the element's zero value.
+            value[index] = {} if node.type == "object" else [] if node.type == "array" else 0
+        else:
             _decode_value(below, node, unknown, f"{path}[{index}]", parent)
 
 

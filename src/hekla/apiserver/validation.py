@@ -215,6 +215,8 @@ def validate_data(obj: Obj) -> list[Problem]:
 def validate_definition(definition: Obj) -> list[Problem]:
     spec = definition.get("spec") or {}
     problems = [required(f"spec.{name}") for name in ("group", "scope", "versions") if not spec.get(name)]
+    if spec.get("scope") and spec["scope"] not in ("Cluster", "Namespaced"):
+        problems.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
     names = spec.get("names") or {}
     problems += [required(f"spec.names.{name}") for name in ("plural", "kind") if not names.get(name)]
     wanted = f"{names.get('plural')}.{spec.get('group')}"

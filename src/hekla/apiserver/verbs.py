@@ -80,11 +80,10 @@ class Verbs:
         obj = decode_object(request, resource.kind.kind)
         check_type(obj, resource)
         _check_namespace(obj, resource, route)
-        name = (obj.get("metadata") or {}).get("name") if isinstance(obj.get("metadata"), dict) else None
+        name = metadata_of(obj).get("name")
         if name and name != route.name:
             raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
-        if not name:
-            obj.setdefault("metadata", {})["name"] = route.name
+        obj["metadata"] = {**metadata_of(obj), "name": route.name}
         options = _options(request)
         key = _key(resource, route)
         if resource.creates_on_update and self._store.newest(key) is None:
@@ -145,7 +144,7 @@ class Verbs:
             raise request.bad_option("fieldManager", why, "FieldValueRequired")
         check_type(patch, resource)
         _check_namespace(patch, resource, route)
-        patch.setdefault("metadata", {})["name"] = route.name
+        patch["metadata"] = {**metadata_of(patch), "name": route.name}
         apply = _Apply(resource, patch, manager, request.flag("force"), route.subresource, self._clock)
         key = _key(resource, route)
         if self._store.newest(key) is None:
@@ -239,9 +238,14 @@ def check_type(obj: Obj, resource: Resource) -> None:
         )
 
 
-def _check_namespace(obj: Obj, resource: Resource, route: Route) -> None:
+def metadata_of(obj: Obj) -> Obj:
+    """A body's metadata, empty where it has none; what else it may be is for the schema to refuse."""
     metadata = obj.get("metadata")
-    given = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _check_namespace(obj: Obj, resource: Resource, route: Route) -> None:
+    given = metadata_of(obj).get("namespace")
     if given and resource.kind.namespaced and route.namespace and given != route.namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
