@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hekla.api.kinds import EVENT, POD
+from hekla.api.kinds import EVENT, POD, SERVICE
 from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.cgroups import recorded_cgroups
@@ -284,6 +284,27 @@ for _ in range(200):
     new = await node.finished("new")
     assert phase(new) == "Succeeded"
     assert new["status"]["podIP"] != old["status"]["podIP"]
+
+
+@each_account
+def test_names_are_answered_again_after_the_switch_was_killed(account: str) -> None:
+    on_a_node(account, _names_again)
+
+
+async def _names_again(node: Rig) -> None:
+    # No pod holds the network: the next switch makes a new one.
+    os.kill(records.read(str(node.data_dir / "switch.json"))["process"]["pid"], signal.SIGKILL)
+    await _names(node)
+    # And once more with pods that hold it.
+    holder = await node.create_pod("holder", "sleep 1000", terminationGracePeriodSeconds=1)
+    await node.running("holder")
+    os.kill(records.read(str(node.data_dir / "switch.json"))["process"]["pid"], signal.SIGKILL)
+    for index in range(3):
+        await node.client.delete(POD, f"gang-{index}", "default")
+        await node.until_gone(f"gang-{index}")
+    await node.client.delete(SERVICE, "gang", "default")
+    await _names(node)
+    assert records.is_alive(PodDirectory(node.data_dir, holder["metadata"]["uid"]).sandbox()["process"])
 
 
 @each_account

@@ -59,7 +59,7 @@ async def run(
         await agent.start()
         # 4. Names for pods, answered at the bridge.
         if context.switch is not None:
-            await _start_dns(client, context.switch, rng, tasks)
+            _start_dns(context, context.switch, tasks)
         # 5. Join the cluster and stay in it.
         registration = Registration(client, settings, clock=clock, port=port)
         await registration.register()
@@ -129,9 +129,12 @@ class Agent:
 async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: random.Random) -> NodeContext:
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     (settings.data_dir / "pods").mkdir(exist_ok=True, mode=0o700)
+    # The trials fork, so they come before anything here makes a thread.
+    isolated = use_namespaces(settings.isolation)
+    cgroups = find_cgroups(settings.data_dir)
     switch: SwitchClient | None = None
     facts: dict[str, object] = {}
-    if use_namespaces(settings.isolation):
+    if isolated:
         switch = SwitchClient(settings.data_dir)
         facts = await asyncio.to_thread(switch.describe)
     return NodeContext(
@@ -144,18 +147,18 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         switch=switch,
         user_namespace=bool(facts.get("user_namespace")),
         nameserver=str(facts.get("gateway", "")),
-        cgroups=await asyncio.to_thread(find_cgroups, settings.data_dir),
+        cgroups=cgroups,
         hidden=tuple(hidden_paths(settings.data_dir, settings.hidden_paths)),
         allocatable=capacity(settings),
     )
 
 
-async def _start_dns(client: Client, switch: SwitchClient, rng: random.Random, tasks: asyncio.TaskGroup) -> None:
-    pods, services = Informer(client, POD, rng=rng), Informer(client, SERVICE, rng=rng)
-    for informer in (pods, services):
-        tasks.create_task(informer.run())
-    server = DnsServer(pods, services, switch)
-    tasks.create_task(server.run())
+def _start_dns(context: NodeContext, switch: SwitchClient, tasks: asyncio.TaskGroup) -> None:
+    pods = Informer(context.client, POD, rng=context.rng)
+    services = Informer(context.client, SERVICE, rng=context.rng)
+    tasks.create_task(pods.run())
+    tasks.create_task(services.run())
+    tasks.create_task(DnsServer(pods, services, switch, context.launcher).run())
 
 
 __all__ = ["NodeSettings", "SweepReport", "run", "sweep"]

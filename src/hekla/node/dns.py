@@ -19,14 +19,16 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import labels_of, name_of, namespace_of
 from hekla.client.informer import Informer, Update
 from hekla.log import get_logger
+from hekla.node.exec import Launcher
 from hekla.node.hooks.hosts import CLUSTER_DOMAIN, pod_hostname
-from hekla.node.switch_client import SwitchClient
+from hekla.node.switch_client import SwitchClient, SwitchError
 
 log = get_logger("dns")
 
 _TTL = 5
 _LARGEST_UDP = 1232
 _TCP_SECONDS = 10.0
+_RETRY_SECONDS = 1.0
 
 
 def service_addresses(service: Obj, pods: list[Obj]) -> dict[str, list[str]]:
@@ -115,26 +117,45 @@ def answer(zone: Zone, question: bytes, *, limit: int | None = None) -> bytes | 
 
 
 class DnsServer:
-    def __init__(self, pods: Informer, services: Informer, switch: SwitchClient) -> None:
+    def __init__(self, pods: Informer, services: Informer, switch: SwitchClient, launcher: Launcher) -> None:
         self._pods = pods
         self._services = services
         self._switch = switch
+        self._launcher = launcher
 
     async def run(self) -> None:
+        """Answer until cancelled. A new switch may have a new network: then on new sockets."""
         await self._pods.synced()
         await self._services.synced()
         zone = Zone(self._pods, self._services)
+        while True:
+            try:
+                await self._serve_one_switch(zone)
+                log.info("the switch has gone, asking the next one")
+            except* (SwitchError, OSError) as failures:
+                log.warning("names are not answered", error=failures.exceptions[0])
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _serve_one_switch(self, zone: Zone) -> None:
+        facts = await asyncio.to_thread(self._switch.describe)
         _, udp, tcp = await asyncio.to_thread(self._switch.dns_sockets)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(zone), sock=udp)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                while True:
-                    connection = await _accept(loop, tcp)
-                    tasks.create_task(_serve_stream(zone, connection))
-        finally:
-            transport.close()
-            tcp.close()
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(_serve(zone, udp, tcp))
+            await self._launcher.wait_for_end(facts["process"])
+            serving.cancel()
+
+
+async def _serve(zone: Zone, udp: socket.socket, tcp: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(zone), sock=udp)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                connection, _ = await loop.sock_accept(tcp)
+                tasks.create_task(_serve_stream(zone, connection))
+    finally:
+        transport.close()
+        tcp.close()
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -152,11 +173,6 @@ class _Datagrams(asyncio.DatagramProtocol):
 
     def error_received(self, error: Exception) -> None:
         log.debug("datagram error", error=error)
-
-
-async def _accept(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> socket.socket:
-    connection, _ = await loop.sock_accept(listener)
-    return connection
 
 
 async def _serve_stream(zone: Zone, connection: socket.socket) -> None:

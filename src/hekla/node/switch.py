@@ -203,7 +203,8 @@ class Switch:
         """Shared by all agents: each question is read, and answered, by one of those that are there."""
         if kind not in self._shared:
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Agents may still hold the sockets of a switch that was killed; both may answer until they change over.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.setblocking(False)
             made.bind((self.gateway, DNS_PORT))
             if kind == "tcp":

@@ -54,7 +54,7 @@ class SwitchClient:
         return answer["address"], udp, tcp
 
     def describe(self) -> dict[str, Any]:
-        """What the switch wrote about itself: network, gateway, user_namespace. Starts it if need be."""
+        """What the switch wrote about itself: process, network, gateway, user_namespace. Starts it if need be."""
         try:
             self._connect().close()
         except OSError as error:

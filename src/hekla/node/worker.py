@@ -104,7 +104,7 @@ class Worker:
 
     def _refuse_what_cannot_be(self) -> None:
         wishes = unheeded_wishes(self._pod, limits=self._context.cgroups is not None)
-        if wishes and not self._runtime.containers:
+        if wishes and not any(container.attempts for container in self._runtime.containers.values()):
             text = f"this node does not honour yet: {', '.join(wishes)}"
             self._context.recorder.event(self._pod, WARNING, str(Reason.UNSUPPORTED), text)
         message = refusal(self._pod)
