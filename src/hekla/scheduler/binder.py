@@ -22,7 +22,7 @@ from hekla.clock import Clock
 from hekla.errors import ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
-from hekla.scheduler.plan import GroupCondition, GroupOutcome, Plan, QueueOutcome
+from hekla.scheduler.plan import Announcement, GroupCondition, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
 
 log = get_logger("scheduler")
@@ -31,6 +31,7 @@ _REMEMBERED_EVENTS = 10_000
 _REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
 _LONGEST_REST = 30.0
+_READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,13 @@ class _PodWish:
     condition: Condition
 
 
-_Wish = _GroupWish | _PodWish | QueueOutcome
+@dataclass(frozen=True, slots=True)
+class _EventWish:
+    row: PodGroup
+    announcement: Announcement
+
+
+_Wish = _GroupWish | _PodWish | _EventWish | QueueOutcome
 
 
 class Binder:
@@ -101,6 +108,7 @@ class Binder:
                 continue
             announce = len(placement) <= self._scheduled_events
             for pod, node in placement.pairs():
+                self._wishes.pop(("pod", pod.uid), None)
                 self._targets[pod.uid] = (pod, node, announce)
                 self._bindings.add(pod.uid)
         for outcome in plan.groups:
@@ -188,6 +196,8 @@ class Binder:
                 await self._write_group(wish)
             elif isinstance(wish, _PodWish):
                 await self._write_pod(wish)
+            elif isinstance(wish, _EventWish):
+                self._tell(wish.row, wish.announcement)
             else:
                 await self._write_queue(wish)
             self._note_written(key)
@@ -202,32 +212,55 @@ class Binder:
         if len(self._written) > _REMEMBERED_WRITES:
             self._written.popitem(last=False)
 
-    def _wish(self, key: tuple[str, str], wish: _Wish, *, patient: bool = False) -> None:
-        """Have something written: at once, or no sooner than a period after the last time."""
+    def _wish(self, key: tuple[str, str], wish: _Wish, *, after: float = 0.0) -> None:
+        """Have something written in `after` seconds, or earlier if that was already arranged."""
         self._wishes[key] = wish
-        since = self._clock.monotonic() - self._written.get(key, -self._period)
-        self._statuses.add_after(key, self._period - since if patient else 0.0)
+        self._statuses.add_after(key, after)
+
+    def _patience(self, key: tuple[str, str]) -> float:
+        """Seconds until a period has passed since the last write."""
+        last = self._written.get(key)
+        return 0.0 if last is None else max(0.0, last + self._period - self._clock.monotonic())
 
     def _wish_group(self, outcome: GroupOutcome, cycle_id: str) -> None:
         row = self._cache.group(outcome.group.row.key)
         if row is None or row.uid != outcome.group.row.uid:
             return
-        for told in outcome.announcements:
-            self._tell(row, told.type, told.reason, told.message)
-        if group_status(row, outcome, cycle_id, "") is not None:
-            patient = outcome.phase is row.phase and (outcome.settling or outcome.condition is None)
-            patient = patient or not _phase_or_condition_differs(row, outcome)
-            self._wish(("group", row.uid), _GroupWish(outcome, cycle_id), patient=patient)
+        self._wish_events(row, outcome)
+        key = ("group", row.uid)
+        if group_status(row, outcome, cycle_id, "") is None:
+            self._wishes.pop(key, None)
         else:
-            self._wishes.pop(("group", row.uid), None)
+            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome))
         for pod, condition in outcome.pod_conditions:
             if pod.condition != condition:
-                self._wish(("pod", pod.uid), _PodWish(pod, condition), patient=True)
+                # That a pod waits is worth saying once it has waited: most go within the second.
+                self._wish(("pod", pod.uid), _PodWish(pod, condition), after=self._period)
+
+    def _group_delay(self, row: PodGroup, outcome: GroupOutcome) -> float:
+        """A new phase and a new verdict are news; counts, and a gang that is only just being made, can wait."""
+        if row.status.get("phase") != outcome.phase:
+            return 0.0
+        if outcome.filling:
+            return self._period
+        conditions = list(row.status.get("conditions") or ())
+        news = outcome.condition is not None and _current(conditions, outcome.condition) is None
+        return 0.0 if news and not outcome.settling else self._patience(("group", row.uid))
+
+    def _wish_events(self, row: PodGroup, outcome: GroupOutcome) -> None:
+        complaint = ("event", row.uid)
+        self._wishes.pop(complaint, None)
+        for told in outcome.announcements:
+            if told.type == WARNING:
+                self._wish(complaint, _EventWish(row, told), after=self._period)
+            else:
+                self._tell(row, told)
 
     def _wish_queue(self, outcome: QueueOutcome) -> None:
         queue = self._cache.queue(outcome.name)
         if queue is not None and dict(queue.allocated or {}) != shown_amounts(outcome):
-            self._wish(("queue", outcome.name), outcome, patient=True)
+            key = ("queue", outcome.name)
+            self._wish(key, outcome, after=self._patience(key))
 
     async def _write_group(self, wish: _GroupWish) -> None:
         row = self._cache.group(wish.outcome.group.row.key)
@@ -274,20 +307,18 @@ class Binder:
 
     # Events
 
-    def _tell(self, row: PodGroup, type_: str, reason: str, message: str) -> None:
-        """Say it once; again only when it changed, or after a while."""
-        key, now = (row.uid, type_, reason), self._clock.monotonic()
+    def _tell(self, row: PodGroup, told: Announcement) -> None:
+        """Say it once; a complaint again when it changed, or after a while."""
+        key, now = (row.uid, told.type, told.reason), self._clock.monotonic()
         known = self._told.get(key)
-        if known is not None and known[0] == message and now - known[1] < _SAME_EVENT_SECONDS:
+        repeated = known is not None and known[0] == told.message
+        if known is not None and repeated and (told.reason == _READY or now - known[1] < _SAME_EVENT_SECONDS):
             return
-        # That a group is ready is news once, however long it runs.
-        if known is not None and known[0] == message and type_ == NORMAL and reason == "Scheduled":
-            return
-        self._told[key] = (message, now)
+        self._told[key] = (told.message, now)
         self._told.move_to_end(key)
         if len(self._told) > _REMEMBERED_EVENTS:
             self._told.popitem(last=False)
-        self._recorder.event(_group_reference(row), type_, reason, message)
+        self._recorder.event(_group_reference(row), told.type, told.reason, told.message)
 
 
 def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) -> dict[str, Any] | None:
@@ -327,13 +358,6 @@ def _with_condition(
     if any(condition.get("type") == wanted.type for condition in conditions):
         return [entry if condition.get("type") == wanted.type else condition for condition in conditions]
     return [*conditions, entry]
-
-
-def _phase_or_condition_differs(row: PodGroup, outcome: GroupOutcome) -> bool:
-    if row.phase is not outcome.phase or row.status.get("phase") != outcome.phase:
-        return True
-    conditions = list(row.status.get("conditions") or ())
-    return outcome.condition is not None and _current(conditions, outcome.condition) is None
 
 
 def shown_amounts(outcome: QueueOutcome) -> dict[str, str]:

@@ -158,7 +158,8 @@ class Cache:
         return self._queues.get(name)
 
     def pod(self, uid: str) -> Pod | None:
-        return self._pods.get(uid)
+        """The pod as decisions see it: an assumed one has its node already."""
+        return self._effective(uid)
 
     def snapshot(self, cycle_id: str = "") -> Snapshot:
         self._refresh()

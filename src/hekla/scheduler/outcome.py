@@ -22,6 +22,7 @@ from hekla.scheduler.snapshot import ALLOCATED_STATUSES
 
 NORMAL, WARNING = "Normal", "Warning"
 _SCHEDULED_REASON = "tasks in gang are ready to be scheduled"
+_INCOMPLETE = (Reason.NOT_ENOUGH_PODS, Reason.NOT_ENOUGH_PODS_OF_ROLE)
 _WAITING_STATUSES = (PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED)
 
 
@@ -83,6 +84,7 @@ def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: b
         announcements=_announcements(state, phase, text, settling),
         pod_conditions=() if settling else _pod_conditions(session, state, text),
         settling=settling,
+        filling=state.invalid is not None and state.invalid.reason in _INCOMPLETE,
         decision=_decision(session, tiers, state, phase) if _waits(state) or state.refused else {},
     )
 

@@ -58,6 +58,7 @@ class GroupOutcome:
     announcements: tuple[Announcement, ...]
     pod_conditions: tuple[tuple[Pod, Condition], ...]
     settling: bool  # pods are on their way to nodes: counts and texts are about to change by themselves
+    filling: bool  # pods are missing that are probably being made just now
     decision: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -44,7 +44,7 @@ class SchedulerSettings:
     period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
     coalesce: float = 0.005  # seconds to wait for more after the first change
     in_flight: int = 64  # bindings on their way at a time
-    scheduled_events: int = 256  # gangs up to this size get a Scheduled event for each pod
+    scheduled_events: int = 16  # gangs up to this size get a Scheduled event for each pod, larger ones one in all
 
 
 async def run(
