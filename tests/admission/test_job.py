@@ -1,0 +1,282 @@
+"""What is filled into a Job, what is refused and in which words."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from hekla.admission.job import default_job, plugin_warnings, validate_changed_job, validate_new_job
+from hekla.api.job_plugins import Flag
+from tests import make
+
+QUEUES = {
+    "root": make.queue("root"),
+    "default": make.queue("default", parent="root"),
+    "closed": make.queue("closed", "Closed"),
+    "parent": make.queue("parent"),
+    "child": make.queue("child", parent="parent"),
+}
+PLUGINS = {
+    "env": lambda: None,
+    "svc": lambda: (Flag("disable-network-policy", False),),
+    "mpi": lambda: (Flag("master", "master"),),
+}
+ALLOWED = (
+    " valid events are [* JobUpdated PodEvicted PodFailed PodPending TaskCompleted TaskFailed Unknown], "
+    "valid actions are [AbortJob CompleteJob RestartJob RestartPartition RestartPod RestartTask ResumeJob TerminateJob];"
+)
+
+
+def fault(job: dict[str, Any]) -> str:
+    return validate_new_job(job, QUEUES, PLUGINS)
+
+
+def policy_fault(*policies: dict[str, Any]) -> str:
+    return fault(make.job(policies=list(policies)))
+
+
+def test_a_good_job_has_no_fault() -> None:
+    assert fault(make.job(plugins={"env": [], "svc": []})) == ""
+
+
+def test_a_bare_job_is_filled_in() -> None:
+    job = make.new_job("demo", {"replicas": 2, "template": {"spec": {"containers": [make.container()]}}})
+    default_job(job)
+    assert job["spec"] == {
+        "queue": "default",
+        "schedulerName": "volcano",
+        "maxRetry": 3,
+        "minAvailable": 2,
+        "tasks": [
+            {
+                "name": "default0",
+                "replicas": 2,
+                "minAvailable": 2,
+                "maxRetry": 3,
+                "template": {"metadata": {}, "spec": {"containers": [make.container(resources={})]}},
+            }
+        ],
+    }
+
+
+def test_min_available_follows_partitions() -> None:
+    policy = {"totalPartitions": 3, "partitionSize": 3, "minPartitions": 2}
+    job = make.new_job("demo", make.task("a", 9, partitionPolicy=policy))
+    default_job(job)
+    assert job["spec"]["tasks"][0]["minAvailable"] == job["spec"]["minAvailable"] == 6
+
+
+def test_an_explicit_zero_is_overwritten() -> None:
+    job = make.new_job("demo", make.task("a", 2), minAvailable=0)
+    default_job(job)
+    assert job["spec"]["minAvailable"] == 2
+
+
+def test_frameworks_bring_what_they_need() -> None:
+    job = make.new_job(plugins={"mpi": ["--master=m"], "svc": ["--disable-network-policy"]})
+    default_job(job)
+    assert job["spec"]["plugins"] == {"mpi": ["--master=m"], "svc": ["--disable-network-policy"], "ssh": []}
+
+
+def test_quantities_are_stored_in_canonical_form() -> None:
+    job = make.new_job("demo", make.task("a", 1, cpu="1000m"))
+    default_job(job)
+    container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    assert container["resources"] == {"requests": {"cpu": "1"}}
+
+
+def test_pods_on_the_hosts_network_keep_the_clusters_names() -> None:
+    job = make.new_job("demo", make.task("a", pod={"hostNetwork": True}))
+    default_job(job)
+    assert job["spec"]["tasks"][0]["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+def test_many_faults_come_in_one_message() -> None:
+    tasks = (make.task("a", 1, minAvailable=2), make.task("b", 1, policies=[make.policy("OutOfSync", "RestartTask")]))
+    job = make.job(
+        "demo",
+        *tasks,
+        minAvailable=9,
+        queue="nowhere",
+        plugins={"nope": []},
+        volumes=[{"mountPath": "/a"}],
+        policies=[make.policy("PodFailed", "Explode")],
+    )
+    assert fault(job) == (
+        "'minAvailable' is greater than 'replicas' in task: a, job: demo;"
+        '1 error occurred:\n\t* spec.tasks.policies: Invalid value: "OutOfSync": invalid policy event\n\n'
+        + ALLOWED
+        + " job 'minAvailable' should not be greater than total replicas in tasks;"
+        '1 error occurred:\n\t* spec.policies: Invalid value: "Explode": invalid policy action\n\n'
+        + ALLOWED
+        + " unable to find job plugin: nope; either VolumeClaim or VolumeClaimName must be specified;"
+        ' unable to find job queue: queue.scheduling.volcano.sh "nowhere" not found;'
+    )
+
+
+CASES = [
+    ({"tasks": []}, "No task specified in job spec"),
+    ({"plugins": {"mpi": []}}, "The specified mpi master task was not found"),
+    ({"minAvailable": 5}, "job 'minAvailable' should not be greater than total replicas in tasks;"),
+    ({"plugins": {"b": [], "a": []}}, "unable to find job plugin: a; unable to find job plugin: b;"),
+    ({"queue": "root"}, "can not submit job to root queue;"),
+    ({"queue": "closed"}, "can only submit job to queue with state `Open`, queue `closed` status is `Closed`;"),
+    ({"queue": "parent"}, "can only submit job to leaf queue, queue `parent` has 1 child queues;"),
+    (
+        {"networkTopology": {"highestTierAllowed": 1, "highestTierName": "x"}},
+        "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+    ),
+    (
+        {"volumes": [{"mountPath": "/a", "volumeClaimName": "x"}, {"mountPath": "/a", "volumeClaimName": "y"}]},
+        "duplicated mountPath: /a;",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "message"), CASES)
+def test_faults_of_a_job(spec: dict[str, Any], message: str) -> None:
+    assert fault(make.job(**spec)) == message
+
+
+TASKS = [
+    (
+        [make.task("a"), make.task("a"), make.task("b", minAvailable=9)],
+        "duplicated task name a; job 'minAvailable' should not be greater than total replicas in tasks;",
+    ),
+    (
+        [make.task("a", dependsOn={"name": ["b"]}), make.task("b", dependsOn={"name": ["a"]})],
+        "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
+    ),
+    (
+        [make.task("a", dependsOn={"name": ["nobody"]})],
+        "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
+    ),
+    (
+        [make.task("a", 5, partitionPolicy={"totalPartitions": 2, "partitionSize": 3})],
+        "'Replicas' are not equal to TotalPartitions*PartitionSize in task: a, job: demo",
+    ),
+    (
+        [make.task("a", cpu="1500m", topologyPolicy="restricted")],
+        "the cpu request isn't an integer in spec.task[0] container[0].",
+    ),
+    (
+        [make.task("a", pod={"containers": [{"name": "main"}]})],
+        "spec.task[0].template.spec.containers[0].image: Required value.",
+    ),
+    (
+        [make.task("a", pod={"restartPolicy": "Sometimes"})],
+        'spec.task[0].template.spec.restartPolicy: Unsupported value: "Sometimes": '
+        'supported values: "Always", "OnFailure", "Never".',
+    ),
+    (
+        [make.task("a", pod={"containers": [make.container(volumeMounts=[{"name": "none", "mountPath": "/x"}])]})],
+        'spec.task[0].template.spec.containers[0].volumeMounts[0].name: Not found: "none".',
+    ),
+    (
+        [
+            make.task(
+                "a",
+                pod={"containers": [make.container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})]},
+            )
+        ],
+        'spec.task[0].template.spec.containers[0].resources.requests: Invalid value: "2": '
+        "must be less than or equal to cpu limit of 1.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tasks", "message"), TASKS)
+def test_faults_of_tasks(tasks: list[dict[str, Any]], message: str) -> None:
+    assert fault(make.job("demo", *tasks)) == message
+
+
+def block(*errors: str) -> str:
+    head = "1 error occurred:" if len(errors) == 1 else f"{len(errors)} errors occurred:"
+    return head + "".join(f"\n\t* {error}" for error in errors) + "\n\n" + ALLOWED
+
+
+POLICIES = [
+    ([{"action": "AbortJob"}], block("either event and exitCode should be specified")),
+    (
+        [make.policy("PodFailed", "AbortJob", exitCode=3)],
+        block("must not specify event and exitCode simultaneously"),
+    ),
+    ([{"exitCode": 0, "action": "AbortJob"}], block("0 is not a valid error code")),
+    ([{"exitCode": 3, "action": "AbortJob"}] * 2, block("duplicate exitCode 3")),
+    ([make.policy("PodFailed", "AbortJob")] * 2, block("duplicate event PodFailed  across different policy")),
+    (
+        [make.policy("*", "AbortJob"), make.policy("PodFailed", "RestartJob")],
+        block("if there's * here, no other policy should be here"),
+    ),
+    ([make.policy("PodFailed", "SyncJob")], block('spec.policies: Invalid value: "SyncJob": invalid policy action')),
+    (
+        [make.policy("PodRunning", "AbortJob")],
+        block('spec.policies: Invalid value: "PodRunning": invalid policy event'),
+    ),
+]
+
+
+@pytest.mark.parametrize(("policies", "message"), POLICIES)
+def test_faults_of_policies(policies: list[dict[str, Any]], message: str) -> None:
+    assert policy_fault(*policies) == message
+
+
+def test_an_action_for_an_exit_code_is_not_looked_at() -> None:
+    assert policy_fault({"exitCode": 3, "action": "Whatever"}) == ""
+
+
+def test_arguments_nobody_will_read_are_warned_about() -> None:
+    job = make.job(plugins={"svc": ["--enable-networking"], "env": ["anything"]})
+    assert plugin_warnings(job, PLUGINS) == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
+
+
+def test_with_svc_the_longest_pod_name_must_fit_a_hostname() -> None:
+    name = "j" * 56
+    assert fault(make.job(name, make.task("abcd", 11))) == ""
+    assert fault(make.job(name, make.task("abcd", 11), plugins={"svc": []})).startswith("create pod with name jjj")
+
+
+def changed(**spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    old = make.job("demo", make.task("a", 3, minAvailable=1))
+    new = deepcopy(old)
+    new["spec"].update(spec)
+    return new, old
+
+
+def test_the_gang_and_the_priority_may_change() -> None:
+    assert validate_changed_job(*changed(minAvailable=2, priorityClassName="high")) == ""
+    new, old = changed()
+    new["spec"]["tasks"][0].update(replicas=5, minAvailable=4)
+    assert validate_changed_job(new, old) == ""
+
+
+def test_the_same_thing_said_differently_is_no_change() -> None:
+    new, old = changed()
+    new["spec"]["tasks"][0]["template"]["metadata"] = {}
+    new["spec"]["volumes"] = []
+    assert validate_changed_job(new, old) == ""
+
+
+UPDATES = [
+    ({"minAvailable": 9}, "job 'minAvailable' must not be greater than total replicas"),
+    ({"tasks": []}, "job 'minAvailable' must not be greater than total replicas"),
+    ({"minAvailable": 0, "tasks": []}, "job updates may not add or remove tasks"),
+    (
+        {"queue": "other"},
+        "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
+        "`PriorityClassName`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "message"), UPDATES)
+def test_everything_else_is_fixed(spec: dict[str, Any], message: str) -> None:
+    assert validate_changed_job(*changed(**spec)) == message
+
+
+def test_lowering_replicas_below_the_tasks_minimum_is_refused() -> None:
+    new, old = changed()
+    new["spec"]["tasks"][0]["replicas"] = 0
+    assert validate_changed_job(new, old) == "'minAvailable' must be <= 'replicas' in task: a"

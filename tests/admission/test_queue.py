@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.admission.queue import default_queue, validate_queue, validate_queue_deletion
+from tests import make
+
+
+def fault(queue: dict[str, Any], *others: dict[str, Any], old: dict[str, Any] | None = None, depth: int = 5) -> str:
+    return validate_queue(queue, old, {other["metadata"]["name"]: other for other in others}, depth)
+
+
+def test_a_new_queue_is_filled_in() -> None:
+    queue = {
+        "metadata": {"name": "q", "annotations": {"volcano.sh/hierarchy": "a", "volcano.sh/hierarchy-weights": "2"}}
+    }
+    default_queue(queue)
+    assert queue["spec"] == {"reclaimable": True, "weight": 1}
+    assert queue["metadata"]["annotations"] == {
+        "volcano.sh/hierarchy": "root/a",
+        "volcano.sh/hierarchy-weights": "1/2",
+    }
+
+
+def test_a_guarantee_needs_at_least_as_much_deserved() -> None:
+    assert fault(make.queue("q", guarantee={"resource": {"cpu": "1"}})) == (
+        'requestBody.spec.deserved.cpu: Invalid value: "<nil>": deserved[cpu] must be >= guarantee[cpu]=1'
+    )
+    assert fault(make.queue("q", guarantee={"resource": {"cpu": "2"}}, deserved={"cpu": "1"})) == (
+        'requestBody.spec.deserved.cpu: Invalid value: "1": deserved[cpu]=1 must be >= guarantee[cpu]=2'
+    )
+
+
+def test_several_faults_come_in_brackets() -> None:
+    message = fault(make.queue("q", guarantee={"resource": {"cpu": "-2"}}))
+    assert message == (
+        '[requestBody.spec.guarantee.resource.cpu: Invalid value: "-2": must be greater than or equal to 0, '
+        'requestBody.spec.deserved.cpu: Invalid value: "<nil>": deserved[cpu] must be >= guarantee[cpu]=-2]'
+    )
+
+
+def test_deserved_stays_within_capability() -> None:
+    assert fault(make.queue("q", deserved={"cpu": "5"}, capability={"cpu": "4"})) == (
+        'requestBody.spec.deserved.cpu: Invalid value: "5": deserved[cpu]=5 must be <= capability[cpu]=4'
+    )
+
+
+def test_a_parent_must_exist_and_not_be_oneself() -> None:
+    assert fault(make.queue("q", parent="q")) == "queue q cannot use itself as parent"
+    assert fault(make.queue("q", parent="nobody")) == (
+        'failed to get parent queue nobody of queue q: queue.scheduling.volcano.sh "nobody" not found'
+    )
+
+
+def test_the_tree_has_a_greatest_depth() -> None:
+    tree = [make.queue("a", parent="root"), make.queue("b", parent="a")]
+    assert fault(make.queue("c", parent="b"), *tree, depth=3) == ""
+    assert fault(make.queue("c", parent="b"), *tree, depth=2) == "queue c exceeds the maximum allowed depth of 2"
+
+
+def test_a_queue_with_pods_cannot_become_a_parent() -> None:
+    parent = make.queue("a", parent="root")
+    parent["status"]["allocated"] = {"pods": "3"}
+    assert fault(make.queue("b", parent="a"), parent) == (
+        "queue a cannot be the parent queue of queue b because it has allocated Pods: 3"
+    )
+
+
+def test_resources_fit_into_the_tree() -> None:
+    parent = make.queue("p", parent="root", capability={"cpu": "20"}, deserved={"cpu": "4", "memory": "8Gi"})
+    child = make.queue("c", parent="p", capability={"cpu": "10"}, deserved={"cpu": "3"})
+    assert fault(make.queue("d", parent="p", capability={"cpu": "30"}), parent, child) == (
+        "queue d capability[cpu]=30 exceeds its ancestor's capability=20"
+    )
+    assert fault(make.queue("d", parent="p", deserved={"cpu": "6"}), parent, child) == (
+        "parent queue p validation failed: sum of children's deserved (cpu 9000.00, memory 0.00) "
+        "exceeds parent's deserved limit (cpu 4000.00, memory 8589934592.00)"
+    )
+    smaller = make.queue("p", parent="root", capability={"cpu": "5"}, deserved={"cpu": "4"})
+    assert fault(smaller, parent, child, old=parent) == (
+        "queue p capability[cpu]=5 is smaller than its descendants' max capability=10"
+    )
+
+
+def test_the_root_keeps_its_resources() -> None:
+    old = make.queue("root")
+    assert fault(make.queue("root", capability={"cpu": "1"}), old, old=old) == (
+        "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+    )
+    assert fault(make.queue("root", weight=2), old, old=old) == ""
+
+
+def test_what_may_not_be_deleted() -> None:
+    queues = {name: make.queue(name, parent=parent) for name, parent in (("p", "root"), ("c", "p"))}
+    assert validate_queue_deletion("default", queues) == "`default` queue can not be deleted"
+    assert validate_queue_deletion("p", queues) == "queue p can not be deleted because it has 1 child queues: c"
+    assert validate_queue_deletion("c", queues) == ""

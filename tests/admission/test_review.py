@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+from hekla.admission.review import VolcanoAdmission
+from hekla.api.kinds import CONFIG_MAP, JOB, POD, QUEUE, Kind
+from tests import make
+
+
+class Lookup:
+    """What admission finds."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self._objects = objects
+
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+        return next((one for one in await self.find_all(kind) if one["metadata"]["name"] == name), None)
+
+    async def find_all(self, kind: Kind, namespace: str | None = None) -> list[dict[str, Any]]:
+        return [one for one in self._objects if one["kind"] == kind.kind]
+
+
+def review(kind: Kind, operation: str, obj: dict[str, Any] | None, old: dict[str, Any] | None = None) -> dict[str, Any]:
+    shown = obj or old or {}
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u1",
+            "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "operation": operation,
+            "name": shown["metadata"]["name"],
+            "namespace": shown["metadata"].get("namespace", ""),
+            "object": obj,
+            "oldObject": old,
+        },
+    }
+
+
+ADMISSION = VolcanoAdmission(Lookup(make.queue("default"), make.queue("root")))
+
+
+def test_defaults_come_as_a_patch_that_echoes_the_request() -> None:
+    answer = asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", make.new_job())))
+    response = answer["response"]
+    assert (response["uid"], response["allowed"], response["patchType"]) == ("u1", True, "JSONPatch")
+    patch = {step["path"]: step["value"] for step in json.loads(base64.b64decode(response["patch"]))}
+    assert patch["/spec/schedulerName"] == "volcano"
+    assert patch["/spec/minAvailable"] == 1
+
+
+def test_a_complete_job_needs_no_patch() -> None:
+    job = make.job()
+    job["spec"]["tasks"][0]["template"] = {"metadata": {}, "spec": {"containers": [make.container(resources={})]}}
+    assert "patch" not in asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", job)))["response"]
+
+
+def test_an_object_of_the_wrong_shape_is_left_to_the_schema() -> None:
+    for spec in ("text", {"tasks": "text"}, {"tasks": ["text"]}, {"tasks": [{"replicas": "many"}]}, {"plugins": []}):
+        job = {"metadata": {"name": "demo"}, "spec": spec}
+        assert asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", job)))["response"]["allowed"], spec
+
+
+def test_a_refusal_carries_the_message() -> None:
+    answer = asyncio.run(ADMISSION.validate(review(JOB, "CREATE", make.job(queue="nowhere"))))
+    assert answer["response"] == {
+        "uid": "u1",
+        "allowed": False,
+        "status": {
+            "message": 'unable to find job queue: queue.scheduling.volcano.sh "nowhere" not found;',
+        },
+    }
+
+
+def test_arguments_nobody_reads_are_warned_about_but_let_in() -> None:
+    answer = asyncio.run(ADMISSION.validate(review(JOB, "CREATE", make.job(plugins={"svc": ["--enable-networking"]}))))
+    assert answer["response"]["allowed"]
+    assert answer["response"]["warnings"] == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
+
+
+def test_a_deletion_has_no_object() -> None:
+    answer = asyncio.run(ADMISSION.validate(review(QUEUE, "DELETE", None, make.queue("default"))))
+    assert answer["response"]["status"]["message"] == "`default` queue can not be deleted"
+
+
+def test_interest_is_limited_to_what_has_rules() -> None:
+    assert ADMISSION.interested(JOB, "UPDATE")
+    assert ADMISSION.interested(QUEUE, "DELETE")
+    assert not ADMISSION.interested(POD, "UPDATE")
+    assert not ADMISSION.interested(CONFIG_MAP, "CREATE")
