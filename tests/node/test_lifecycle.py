@@ -88,6 +88,10 @@ def test_a_crashed_container_waits_for_the_rest_of_its_back_off() -> None:
     assert found.wake_after == pytest.approx(6)
 
 
+def test_a_clock_set_back_does_not_lengthen_the_back_off() -> None:
+    assert steps(a_pod("Always"), ran("main", 1, 1, ago=-3600)).wake_after == 10
+
+
 def test_the_shorter_grace_of_a_second_delete_counts() -> None:
     pod = a_pod()
     assert grace_seconds(pod) == 30

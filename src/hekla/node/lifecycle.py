@@ -128,8 +128,10 @@ def _plan_start(state: ContainerRuntime, starts: list[str], waits: list[float], 
 def _wait_before_start(state: ContainerRuntime, now: datetime) -> float:
     if state.last is None or state.last.exit is None or not state.last.exit.get("finishedAt"):
         return 0.0
-    due = parse_timestamp(state.last.exit["finishedAt"]) + timedelta(seconds=back_off(state))
-    return (due - now).total_seconds()
+    longest = back_off(state)
+    due = parse_timestamp(state.last.exit["finishedAt"]) + timedelta(seconds=longest)
+    # A clock set back must not make it wait longer than it was told.
+    return min((due - now).total_seconds(), longest)
 
 
 def _steps(starts: list[str], waits: list[float]) -> Steps:

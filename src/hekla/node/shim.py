@@ -27,6 +27,7 @@ from hekla.node import syscalls as sys_
 
 START_ERROR = "StartError"
 START_ERROR_CODE = 128
+_RETRY_SECONDS = 1.0
 _LINE_BYTES = 16 * 1024
 _MESSAGE_BYTES = 4096
 _READ_BYTES = 64 * 1024
@@ -150,10 +151,16 @@ class _Shim:
             outcome["message"] = last_words
         outcome["startedAt"] = self._started_at
         outcome["finishedAt"] = _now()
-        try:
-            records.write(self._record("exit.json"), outcome)
-        except FileNotFoundError:
-            pass  # the pod has been cleared away: nobody will ask
+        while True:
+            try:
+                records.write(self._record("exit.json"), outcome)
+                return
+            except FileNotFoundError:
+                return  # the pod has been cleared away: nobody will ask
+            except OSError:
+                # A full disk. Gone without a record, the container's fate would be unknown; as long as we are here it
+                # counts as running.
+                time.sleep(_RETRY_SECONDS)
 
     def _record(self, name: str) -> str:
         return os.path.join(self._spec["directory"], name)
