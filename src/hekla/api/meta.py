@@ -80,12 +80,12 @@ def owner_reference(owner: Obj, kind: Kind) -> dict[str, Any]:
 
 def timestamp(moment: datetime) -> str:
     """RFC 3339 with seconds, as metav1.Time."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def micro_timestamp(moment: datetime) -> str:
     """RFC 3339 with microseconds, as metav1.MicroTime."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:

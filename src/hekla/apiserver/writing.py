@@ -19,7 +19,7 @@ from hekla.apiserver.checking import check
 from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.deleting import DeleteOptions, check_preconditions, decide_delete, is_finished
-from hekla.apiserver.identity import bump_generation, carry_metadata, drop_empty, prepare_metadata
+from hekla.apiserver.identity import Uids, bump_generation, carry_metadata, drop_empty, prepare_metadata
 from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
@@ -63,6 +63,7 @@ class Writer:
         self._store = store
         self._clock = clock
         self._rng = rng
+        self._uids = Uids(rng)
         self._admitter = admitter
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
@@ -73,7 +74,7 @@ class Writer:
         self._shape(resource, obj, options)
         if obj["metadata"].get("resourceVersion"):
             raise ApiError("resourceVersion should not be set on objects to be created", reason="")
-        prepare_metadata(obj, resource, namespace, self._clock.now(), self._rng)
+        prepare_metadata(obj, resource, namespace, now=self._clock.now(), rng=self._rng, uids=self._uids)
         if resource.is_custom and resource.has_status:
             obj.pop("status", None)
         self._default(resource, obj)

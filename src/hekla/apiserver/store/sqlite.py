@@ -40,7 +40,12 @@ PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA mmap_size=0; PRAGMA tru
 PRAGMA temp_store=MEMORY; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=67108864;
 """
 _BATCH = 512
+_ROWS_AT_ONCE = (128, 32, 8, 1)
+_VALUES = "(?, ?, ?, ?, ?, ?)"
+_INSERTS = {size: "INSERT INTO log VALUES " + ", ".join([_VALUES] * size) for size in _ROWS_AT_ONCE}  # noqa: S608
 _COMPACT_AT_ONCE = 2000
+
+_Row = tuple[int, str, str, str, str, bytes]
 
 
 class DatabaseUnusable(HeklaError):
@@ -144,14 +149,21 @@ class SqliteStore(Sequencer):
 
     def _commit(self, batch: list[Sequenced]) -> None:
         with _transaction(self._connection):
-            self._connection.executemany(
-                "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", (_row(sequenced.change) for sequenced in batch)
-            )
+            self._insert([_row(sequenced.change) for sequenced in batch])
             compacted = self._compact()
             self._connection.execute(
                 "UPDATE state SET revision = ?, compacted = max(compacted, ?)",
                 (batch[-1].change.entry.revision, compacted),
             )
+
+    def _insert(self, rows: list[_Row]) -> None:
+        """In as few statements as may be: after each one this thread has to win the interpreter lock back from a busy
+        event loop."""
+        for size in _ROWS_AT_ONCE:
+            while len(rows) >= size:
+                values = [value for row in rows[:size] for value in row]
+                self._connection.execute(_INSERTS[size], values)
+                rows = rows[size:]
 
     def _compact(self) -> int:
         """Delete rows that the history has dropped, a bounded number at a time. Returns the new horizon."""
@@ -171,7 +183,7 @@ def _superseded(change: Change) -> Iterator[int]:
         yield change.entry.revision
 
 
-def _row(change: Change) -> tuple[int, str, str, str, str, bytes]:
+def _row(change: Change) -> _Row:
     key = change.entry.key
     return change.entry.revision, change.type.value, key.resource, key.namespace, key.name, change.entry.value
 
