@@ -25,7 +25,8 @@ PLUGINS = {
 }
 ALLOWED = (
     " valid events are [* JobUpdated PodEvicted PodFailed PodPending TaskCompleted TaskFailed Unknown], "
-    "valid actions are [AbortJob CompleteJob RestartJob RestartPartition RestartPod RestartTask ResumeJob TerminateJob];"
+    "valid actions are [AbortJob CompleteJob RestartJob RestartPartition RestartPod RestartTask ResumeJob "
+    "TerminateJob];"
 )
 
 
