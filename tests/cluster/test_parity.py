@@ -1,0 +1,209 @@
+"""The same requests to a real kube-apiserver and to ours: status, reason, words and objects must agree.
+
+What may differ is listed in `EXPLAINED`, each with its reason; anything else is a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from hekla.client.kubeconfig import client_from_files
+from hekla.client.rest import Client
+from tests.apiserver.live import LiveServer
+from tests.apiserver.rig import WIDGETS
+from tests.cluster.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "parity"
+CORE = f"/api/v1/namespaces/{NAMESPACE}"
+CUSTOM = f"/apis/example.org/v1/namespaces/{NAMESPACE}/widgets"
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+Request = tuple[str, str, Any, str]
+Path = tuple[str, ...]
+
+# Where the answers may differ, by the end of the path into the document, and why.
+EXPLAINED: dict[str, str] = {
+    "managedFields": "we record appliers only",
+    "uid": "random", "resourceVersion": "another sequence", "creationTimestamp": "time", "time": "time",
+    "lastTransitionTime": "time", "deletionTimestamp": "time",
+    "lastProbeTime": "zero value Go writes", "lastState": "zero value Go writes",
+    "volumes": "no service account token is mounted", "volumeMounts": "no service account token is mounted",
+    "ipFamilies": "depends on the cluster's networks", "ipFamilyPolicy": "depends on the cluster's networks",
+}  # fmt: skip
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "x:1"}], **spec}}
+
+
+def widget(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 3, **spec}}
+
+
+def requests() -> Iterator[Request]:
+    yield from configuration()
+    yield from pods()
+    yield from custom_resources()
+
+
+def configuration() -> Iterator[Request]:
+    maps = f"{CORE}/configmaps"
+    a = f"{maps}/a"
+    for body in (
+        {"metadata": {"name": "a"}, "data": {"x": "1"}},
+        {"metadata": {"name": "a"}},
+        {"metadata": {"name": "b", "resourceVersion": "5"}},
+        {"metadata": {"name": "B_"}},
+        {"metadata": {}},
+        {"metadata": {"name": "b", "labels": {"a b": "c"}}},
+        {"metadata": {"name": "b", "finalizers": ["foo"]}},
+        {"metadata": {"name": "b", "namespace": "other"}},
+        {"metadata": {"name": "b"}, "data": {"a": 5}},
+        {"metadata": {"name": "b"}, "data": {"a b": "5"}},
+    ):
+        yield "POST", maps, body, "application/json"
+    yield "POST", f"{maps}?fieldValidation=Strict", {"metadata": {"name": "b"}, "nope": 1}, "application/json"
+    yield "POST", f"{maps}?dryRun=Foo", {"metadata": {"name": "b"}}, "application/json"
+    yield "POST", maps, {}, "text/plain"
+    yield "PUT", a, {"metadata": {"name": "a", "resourceVersion": "1"}}, "application/json"
+    yield "PUT", a, {"metadata": {"name": "b"}}, "application/json"
+    yield "PUT", f"{maps}/zz", {"metadata": {"name": "zz"}}, "application/json"
+    yield "PATCH", a, {"data": {"x": None, "y": "2"}}, MERGE
+    yield "PATCH", a, [{"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}], JSON_PATCH
+    yield "PATCH", a, [{"op": "test", "path": "/data/y", "value": "3"}], JSON_PATCH
+    yield "PATCH", a, {}, "application/json"
+    for query in ("fieldSelector=data.x%3Da", "resourceVersion=abc", "limit=abc", "resourceVersionMatch=Exact"):
+        yield "GET", f"{maps}?{query}", None, ""
+    for path in (f"{CORE}/nothings", "/apis/nothing.example/v1", "/nothing", f"{maps}/zz"):
+        yield "GET", path, None, ""
+    yield "DELETE", a, {"preconditions": {"uid": "x"}}, "application/json"
+    yield "DELETE", a, {"propagationPolicy": "Foo"}, "application/json"
+    yield "DELETE", a, {"propagationPolicy": "Foreground"}, "application/json"
+    yield "DELETE", "/api/v1/namespaces/default", None, ""
+
+
+def pods() -> Iterator[Request]:
+    p = f"{CORE}/pods/p"
+    yield "POST", f"{CORE}/pods", pod("p"), "application/json"
+    yield "POST", f"{CORE}/pods", pod("q", restartPolicy="Foo", dnsPolicy="Bar"), "application/json"
+    yield "POST", f"{CORE}/pods", {"metadata": {"name": "q"}, "spec": {"containers": "x"}}, "application/json"
+    yield "POST", f"{CORE}/pods", pod("q", priorityClassName="nope"), "application/json"
+    yield "POST", f"{CORE}/pods", pod("gated", schedulingGates=[{"name": "a.b/c"}]), "application/json"
+    for name in ("gated", "zz"):
+        yield (
+            "POST",
+            f"{CORE}/pods/{name}/binding",
+            {"metadata": {"name": name}, "target": {"name": "n"}},
+            "application/json",
+        )
+    for target in ({}, {"kind": "Foo", "name": "n"}, {"kind": "Node", "name": "n"}, {"kind": "Node", "name": "n"}):
+        yield "POST", f"{p}/binding", {"metadata": {"name": "p"}, "target": target}, "application/json"
+    yield "GET", p, None, ""
+    status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+    yield "PATCH", f"{p}/status", {"status": status, "spec": {"nodeName": "zz"}}, MERGE
+    yield "PATCH", f"{p}/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, STRATEGIC
+    yield "PATCH", p, {"spec": {"containers": [{"name": "c", "image": "x:2"}]}}, STRATEGIC
+    yield "PATCH", p, {"spec": {"containers": [{"name": "d", "image": "x:2"}]}}, STRATEGIC
+    yield "GET", f"{p}/log?container=nope", None, ""
+    for grace in (10, 20, 5, 0, 0):
+        yield "DELETE", p, {"gracePeriodSeconds": grace}, "application/json"
+
+
+def custom_resources() -> Iterator[Request]:
+    a = f"{CUSTOM}/a"
+    yield (
+        "POST",
+        CUSTOM,
+        {**widget("a", unknown=1, parts=[{"name": "x"}]), "status": {"phase": "X"}},
+        "application/json",
+    )
+    for spec in (
+        {"size": 0}, {"size": 11}, {"size": "x"}, {"size": 1.5}, {"color": "green"}, {"color": None}, {"parts": [{}]},
+        {"parts": [{"name": "a"}, {"name": "a"}]}, {"parts": "x"}, {"parts": None}, {"free": {"a": None}},
+    ):  # fmt: skip
+        yield "POST", f"{CUSTOM}?dryRun=All", widget("z", **spec), "application/json"
+    yield "POST", f"{CUSTOM}?fieldValidation=Strict", widget("z", unknown=1), "application/json"
+    yield "PUT", a, widget("a", size=4), "application/json"
+    yield "PATCH", a, {"spec": {"size": 5}, "status": {"phase": "Y"}}, MERGE
+    yield "PATCH", f"{a}/status", {"spec": {"size": 6}, "status": {"phase": "Y"}}, MERGE
+    yield "PATCH", a, {"spec": {"size": 5}}, STRATEGIC
+    yield "PATCH", a, {"spec": {"size": 50}}, MERGE
+    yield "DELETE", a, None, ""
+
+
+def test_both_servers_give_the_same_answers(control_plane: ControlPlane, tmp_path: pathlib.Path) -> None:
+    async def main(server: LiveServer) -> list[str]:
+        real, ours = client_from_files([control_plane.kubeconfig]), client_from_files([server.kubeconfig])
+        for client in (real, ours):
+            await prepare(client)
+        differences = []
+        for request in requests():
+            expected, found = [await ask(client, request) for client in (real, ours)]
+            differences += [f"{request[0]} {request[1]} {request[2]}: {each}" for each in compare(expected, found)]
+        for client in (real, ours):
+            await client.close()
+        return differences
+
+    with LiveServer(tmp_path) as server:
+        assert asyncio.run(main(server)) == []
+
+
+async def prepare(client: Client) -> None:
+    account = {"metadata": {"name": "default"}}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **WIDGETS}
+    await ask(client, ("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}, "application/json"))
+    await ask(client, ("POST", f"{CORE}/serviceaccounts", account, "application/json"))
+    await ask(
+        client, ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, "application/json")
+    )
+    async with asyncio.timeout(30):
+        while (await ask(client, ("GET", CUSTOM, None, "")))[0] != 200:
+            await asyncio.sleep(0.1)
+
+
+async def ask(client: Client, request: Request) -> tuple[int, Any]:
+    method, path, body, content_type = request
+    headers = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
+    data = b"" if body is None else msgspec.json.encode(body)
+    answer = await client.transport.send(method, path, body=data, headers=headers)
+    try:
+        return answer.status, msgspec.json.decode(answer.body)
+    except msgspec.DecodeError:
+        return answer.status, answer.body.decode()
+
+
+def compare(expected: tuple[int, Any], found: tuple[int, Any]) -> Iterator[str]:
+    if expected[0] != found[0]:
+        yield f"status {expected[0]}, ours {found[0]}: {found[1]}"
+    else:
+        yield from differences(expected[1], found[1], ())
+
+
+def differences(expected: Any, found: Any, path: Path) -> Iterator[str]:
+    if path and path[-1] in EXPLAINED:
+        return
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in sorted({*expected, *found}):
+            yield from differences(expected.get(key), found.get(key), (*path, key))
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for index, pair in enumerate(zip(expected, found, strict=True)):
+            yield from differences(*pair, (*path, str(index)))
+    elif _normal(expected) != _normal(found):
+        yield f"{'.'.join(path)} is {expected!r}, ours {found!r}"
+
+
+def _normal(value: Any) -> Any:
+    """Uids and revisions inside sentences are no difference, nor are the causes a patch lists twice."""
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"\(\d+\)", "(N)", re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "UID", value))
