@@ -115,12 +115,13 @@ def _default_task(task: Obj, position: int) -> None:
     if task.get("minAvailable") is None:
         partitions = int(partition.get("minPartitions") or 0)
         task["minAvailable"] = partitions * int(partition.get("partitionSize") or 0) or int(task.get("replicas") or 0)
-    template = task.get("template")
-    if template is None:
-        return
-    # Stored as upstream stores it: with these empty objects, and with quantities in their canonical form.
+    # Stored as upstream stores it: with these empty values, and with quantities in their canonical form.
+    if "partitionPolicy" in task:
+        task["partitionPolicy"] = {"totalPartitions": 0, "partitionSize": 0, "minPartitions": 0, **partition}
+    template = task.setdefault("template", {})
     template.setdefault("metadata", {})
     spec = template.setdefault("spec", {})
+    spec.setdefault("containers", None)
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:

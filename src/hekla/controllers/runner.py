@@ -14,7 +14,7 @@ from hekla.api.meta import Key, is_deleting, key_of, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.workqueue import WorkQueue
 from hekla.clock import Clock
-from hekla.errors import ApiError, Conflict, Disconnected
+from hekla.errors import Conflict, HeklaError
 from hekla.log import get_logger
 
 log = get_logger("controllers")
@@ -81,7 +81,7 @@ class Runner:
         except Conflict as error:
             log.debug("changed meanwhile", controller=self._name, key=key, error=error)
             self._queue.retry(key)
-        except (ApiError, Disconnected) as error:
+        except HeklaError as error:
             delay = self._queue.retry(key)
             log.warning("reconcile failed", controller=self._name, key=key, error=error, retry_in=f"{delay:.3f}s")
         except Exception:

@@ -25,7 +25,7 @@ from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Tran
 from hekla.controllers.job.model import Job, Pod, Task, read_job, read_pods
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.orders import Order, Waiting, decide
-from hekla.controllers.job.plugin import Configured, UnknownPlugin, Wanted, configured_plugins
+from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
 from hekla.controllers.job.pods import Plan, build_pod, group_name, plan, victims
 from hekla.controllers.job.status import count_pods, new_status
@@ -236,7 +236,11 @@ class JobController:
     async def _apply(
         self, job: Job, wanted: Plan, claims: dict[str, str], plugins: list[Configured]
     ) -> tuple[list[Pod], list[str]]:
-        pods = [self._pod(job, task, index, claims, plugins) for task, index in wanted.create]
+        try:
+            pods = [self._pod(job, task, index, claims, plugins) for task, index in wanted.create]
+        except PluginRefused as error:
+            self._tell(job, WARNING, "PluginError", str(error))
+            raise
         created, failed = await self._write.create_pods(job, pods)
         await self._write.mark_pods(job, wanted.surplus)
         await self._write.delete_pods(job, [*wanted.delete, *wanted.surplus])

@@ -55,7 +55,7 @@ class ObjectKeeper:
         existing = await self._find(want) if known else None
         if existing is None:
             try:
-                await self._client.create(want.kind, want.obj)
+                await self._client.create(want.kind, _complete(want))
                 return
             except AlreadyExists:
                 existing = await self._find(want)
@@ -64,9 +64,15 @@ class ObjectKeeper:
         if not is_owned_by(existing, job.obj) or is_deleting(existing):
             going = " and is being deleted" if is_deleting(existing) else " and does not belong to this job"
             raise NotOurs(f'{want.kind.singular} "{name_of(want.obj)}" exists{going}')
-        stale = [field for field in want.followed if existing.get(field) != want.obj.get(field)]
-        if stale:
-            await self._client.update(want.kind, {**existing, **{field: want.obj.get(field) for field in stale}})
+        current = {field: {**(existing.get(field) or {}), **want.obj[field]} for field in want.followed}
+        if any(existing.get(field) != value for field, value in current.items()):
+            await self._client.update(want.kind, {**existing, **current})
 
     async def _find(self, want: Wanted) -> Obj | None:
         return await self._client.find(want.kind, name_of(want.obj), namespace_of(want.obj))
+
+
+def _complete(want: Wanted) -> Obj:
+    """The object as it is created, with what is made only then."""
+    once = want.once() if want.once is not None else {}
+    return {**want.obj, **{field: {**value, **want.obj.get(field, {})} for field, value in once.items()}}

@@ -21,11 +21,16 @@ from hekla.errors import HeklaError
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object the job needs. `followed` names the top-level fields that are kept as they are in `obj`."""
+    """An object the job needs.
+
+    `followed` names the top-level maps whose entries are kept as they are in `obj`; entries that are not in `obj` are
+    left alone. `once` gives content that is made only when the object is created, such as a key pair.
+    """
 
     kind: Kind
     obj: Obj
     followed: tuple[str, ...] = ()
+    once: Callable[[], Obj] | None = None
 
 
 class JobPlugin(Protocol):
@@ -58,6 +63,10 @@ class UnknownPlugin(HeklaError):
         super().__init__(f"failed to get plugin {name}")
 
 
+class PluginRefused(HeklaError):
+    """A plugin cannot work on this job; the text says why."""
+
+
 def configured_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[Configured]:
     """The plugins of a Job in the order in which they act."""
     given: dict[str, list[str] | None] = job.obj["spec"].get("plugins") or {}
@@ -82,6 +91,13 @@ def every_container(pod: Obj) -> list[Obj]:
     """Containers and init containers."""
     spec = pod["spec"]
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def open_port(container: Obj, name: str, number: int) -> None:
+    """Declare a container port, unless the number is declared already."""
+    ports = container.get("ports") or []
+    if all(port.get("containerPort") != number for port in ports):
+        container["ports"] = [*ports, {"name": name, "containerPort": number}]
 
 
 def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryPoint]) -> Configured:
