@@ -12,29 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, key_of, uid_of
-from hekla.scheduler.arrays.resources import Columns, Floats, new_table
 from hekla.scheduler.plan import Placement
-from hekla.scheduler.rows import (
-    HostPort,
-    Node,
-    Pod,
-    PodGroup,
-    PodStatus,
-    Queue,
-    Shape,
-    Shapes,
-    read_group,
-    read_node,
-    read_pod,
-    read_queue,
-)
-from hekla.scheduler.snapshot import Group, Nodes, Snapshot, build_group
+from hekla.scheduler.reading import Shapes, read_group, read_node, read_pod, read_queue
+from hekla.scheduler.rows import Node, Pod, PodGroup, PodStatus, Queue, Shape
+from hekla.scheduler.snapshot import Group, Snapshot, build_group
+from hekla.scheduler.tables import Tables
 
-_FIRST_SHAPES = 64
 _SPARE_SHAPES = 1024
 
 
@@ -54,7 +39,7 @@ class Cache:
         self._classes: dict[str, tuple[int, bool]] = {}
         self._built: dict[Key, Group] = {}
         self._group_order: list[Key] | None = None
-        self._tables = _Tables()
+        self._tables = Tables()
         self._stale = True
         self.generation = 0
 
@@ -240,7 +225,7 @@ class Cache:
         pods = [pod for uid in self._pods if (pod := self._effective(uid)) is not None]
         if len(self._shapes) > _SPARE_SHAPES + 2 * len(pods):
             self._shapes.keep(pod.shape for pod in pods)
-        self._tables = _Tables.build(self._nodes.values(), pods, names)
+        self._tables = Tables.build(self._nodes.values(), pods, names)
         self._built.clear()
         self._stale = False
 
@@ -255,98 +240,3 @@ class Cache:
         for queue in self._queues.values():
             amounts += [queue.capability, queue.guarantee, queue.deserved]
         return [name for amount in amounts for name in amount]
-
-
-class _Tables:
-    """Nodes and shapes as arrays."""
-
-    def __init__(self) -> None:
-        self.columns = Columns()
-        self.rows: list[Node] = []
-        self.lines: dict[str, int] = {}
-        self.allocatable = new_table(0, len(self.columns))
-        self.used = new_table(0, len(self.columns))
-        self.releasing = new_table(0, len(self.columns))
-        self.assumed = new_table(0, 2)
-        self.ports: dict[int, list[HostPort]] = {}
-        self.shapes: list[Shape] = []
-        self.shape_lines: dict[int, int] = {}
-        self.requests: Floats = np.zeros((_FIRST_SHAPES, len(self.columns)))
-
-    @classmethod
-    def build(cls, nodes: Iterable[Node], pods: list[Pod], names: Iterable[str]) -> _Tables:
-        tables = cls()
-        tables.rows = sorted(nodes, key=lambda node: node.name)
-        shapes = {id(pod.shape): pod.shape for pod in pods}
-        known = {name for node in tables.rows for name in node.allocatable}
-        known.update(name for shape in shapes.values() for name in shape.request)
-        tables.columns = columns = Columns(known.union(names))
-        tables.lines = {node.name: line for line, node in enumerate(tables.rows)}
-        tables.allocatable, tables.used, tables.releasing = (
-            new_table(len(tables.rows), len(columns)) for _ in range(3)
-        )
-        tables.assumed = new_table(len(tables.rows), 2)
-        tables.requests = np.zeros((_FIRST_SHAPES, len(columns)))
-        for line, node in enumerate(tables.rows):
-            tables.allocatable[line] = columns.row(node.allocatable)
-        tables.add_shapes(shapes.values())
-        for pod in pods:
-            tables.charge(pod, 1.0)
-        return tables
-
-    def add_shapes(self, shapes: Iterable[Shape]) -> bool:
-        """False when a shape names a resource there is no column for."""
-        return all(self._add_shape(shape) for shape in shapes)
-
-    def replace_node(self, node: Node) -> bool:
-        """Put a new row in the place of the node's old one; False when the tables have no room for it."""
-        line = self.lines.get(node.name)
-        if line is None or not self.columns.covers(node.allocatable):
-            return False
-        self.rows[line] = node
-        self.allocatable[line] = self.columns.row(node.allocatable)
-        return True
-
-    def charge(self, pod: Pod | None, sign: float) -> bool:
-        """Count a pod on its node (or take it off); False when the tables have no column for what it asks."""
-        if pod is None or not pod.holds_node:
-            return True
-        line = self.lines.get(pod.node)
-        if line is None:
-            return True
-        if not self._add_shape(pod.shape):
-            return False
-        request = self.requests[self.shape_lines[id(pod.shape)]] * sign
-        self.used[line] += request
-        if pod.status is PodStatus.RELEASING:
-            self.releasing[line] += request
-        self.assumed[line, 0] += pod.shape.assumed_cpu * sign
-        self.assumed[line, 1] += pod.shape.assumed_memory * sign
-        held = self.ports.setdefault(line, []) if pod.shape.constraints.ports else []
-        for port in pod.shape.constraints.ports:
-            held.append(port) if sign > 0 else held.remove(port)
-        return True
-
-    def nodes(self) -> Nodes:
-        return Nodes(
-            rows=tuple(self.rows),
-            allocatable=self.allocatable.copy(order="F"),
-            used=self.used.copy(order="F"),
-            releasing=self.releasing.copy(order="F"),
-            assumed=self.assumed.copy(order="F"),
-            ports={line: tuple(held) for line, held in self.ports.items() if held},
-        )
-
-    def _add_shape(self, shape: Shape) -> bool:
-        if id(shape) in self.shape_lines:
-            return True
-        if not self.columns.covers(shape.request):
-            return False
-        line = len(self.shapes)
-        if line == len(self.requests):
-            # A new array: snapshots keep looking at the old one.
-            self.requests = np.concatenate([self.requests, np.zeros_like(self.requests)])
-        self.requests[line] = self.columns.row(shape.request)
-        self.shapes.append(shape)
-        self.shape_lines[id(shape)] = line
-        return True

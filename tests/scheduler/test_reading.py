@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hekla.scheduler.rows import PodStatus, Shapes, read_amounts, read_pod, read_queue, read_status, show_amount
+from hekla.scheduler.reading import Shapes, read_amounts, read_pod, read_queue, read_status
+from hekla.scheduler.rows import PodStatus, show_amount
 
 
 def container(cpu: int | str | None = None, memory: str | None = None, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,368 @@
+"""From wire objects to rows: the scheduler's edge, the only place that knows how objects of the API look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from hekla.api import batch, scheduling
+from hekla.api.core import PodPhase
+from hekla.api.kinds import Obj
+from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, revision_of, uid_of
+from hekla.api.quantity import InvalidQuantity, milli, whole
+from hekla.api.scheduling import PodGroupPhase, QueueState
+from hekla.api.selector import Operator, Requirement, Selector
+from hekla.scheduler.arrays.resources import CPU, MEMORY, PODS
+from hekla.scheduler.rows import (
+    Amounts,
+    Condition,
+    Constraints,
+    HostPort,
+    Node,
+    Pod,
+    PodGroup,
+    PodStatus,
+    Queue,
+    Shape,
+    Taint,
+    Term,
+    Toleration,
+)
+
+TASK_PRIORITY = "volcano.sh/task-priority"
+# What a scorer assumes of a container that asks for nothing: kube-scheduler's own figures.
+ASSUMED_CPU = 100.0
+ASSUMED_MEMORY = 200.0 * 1024 * 1024
+
+
+def read_amounts(resources: Mapping[str, Any] | None) -> Amounts:
+    """A resource list in stored units; names the scheduler does not account are dropped."""
+    amounts: Amounts = {}
+    for name, quantity in (resources or {}).items():
+        try:
+            if name in (MEMORY, PODS):
+                amounts[name] = float(whole(quantity))
+            elif name == CPU or _is_scalar(name):
+                amounts[name] = float(milli(quantity))
+        except InvalidQuantity:
+            continue
+    return amounts
+
+
+def read_pod(obj: Obj, shapes: Shapes, scheduler_names: Container[str]) -> Pod:
+    meta, spec = obj["metadata"], obj.get("spec") or {}
+    annotations, labels = annotations_of(obj), labels_of(obj)
+    group = annotations.get(scheduling.GROUP_NAME)
+    return Pod(
+        uid=uid_of(obj),
+        namespace=meta.get("namespace") or "",
+        name=meta["name"],
+        group=Key(meta.get("namespace") or "", group) if group else None,
+        shape=shapes.shape_of(spec),
+        status=read_status(obj),
+        node=str(spec.get("nodeName") or ""),
+        role=annotations.get(batch.TASK_SPEC) or labels.get(batch.TASK_SPEC) or "",
+        priority=_pod_priority(spec, annotations),
+        created=_seconds(meta),
+        index=_number_in(meta["name"]),
+        gated=bool(spec.get("schedulingGates")),
+        ours=spec.get("schedulerName") in scheduler_names,
+        revision=revision_of(obj),
+        condition=_pod_condition(obj.get("status") or {}),
+    )
+
+
+def read_status(obj: Obj) -> PodStatus:
+    phase = (obj.get("status") or {}).get("phase") or PodPhase.PENDING
+    if phase in (PodPhase.PENDING, PodPhase.RUNNING) and is_deleting(obj):
+        return PodStatus.RELEASING
+    if phase == PodPhase.RUNNING:
+        return PodStatus.RUNNING
+    if phase == PodPhase.PENDING:
+        return PodStatus.BOUND if (obj.get("spec") or {}).get("nodeName") else PodStatus.PENDING
+    if phase == PodPhase.SUCCEEDED:
+        return PodStatus.SUCCEEDED
+    return PodStatus.FAILED if phase == PodPhase.FAILED else PodStatus.UNKNOWN
+
+
+def read_node(obj: Obj) -> Node:
+    spec = obj.get("spec") or {}
+    taints = tuple(
+        Taint(str(taint.get("key", "")), str(taint.get("value") or ""), str(taint.get("effect", "")))
+        for taint in spec.get("taints") or ()
+    )
+    return Node(
+        name=obj["metadata"]["name"],
+        uid=uid_of(obj),
+        labels=labels_of(obj),
+        taints=taints,
+        unschedulable=bool(spec.get("unschedulable")),
+        allocatable=read_amounts((obj.get("status") or {}).get("allocatable")),
+    )
+
+
+def read_queue(obj: Obj) -> Queue:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    weight = spec.get("weight")
+    return Queue(
+        name=obj["metadata"]["name"],
+        uid=uid_of(obj),
+        weight=1 if weight is None else int(weight),
+        priority=int(spec.get("priority") or 0),
+        # A queue whose controller has not looked at it yet is open.
+        state=QueueState(status.get("state") or QueueState.OPEN),
+        created=_seconds(obj["metadata"]),
+        parent=str(spec.get("parent") or ""),
+        reclaimable=spec.get("reclaimable") is not False,
+        capability=read_amounts(spec.get("capability")),
+        guarantee=read_amounts((spec.get("guarantee") or {}).get("resource")),
+        deserved=read_amounts(spec.get("deserved")),
+        allocated=status.get("allocated"),
+    )
+
+
+def read_group(obj: Obj, default_queue: str) -> PodGroup:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    resources = spec.get("minResources")
+    roles = spec.get("minTaskMember") or {}
+    return PodGroup(
+        key=key_of(obj),
+        uid=uid_of(obj),
+        queue=str(spec.get("queue") or default_queue),
+        min_member=int(spec.get("minMember") or 0),
+        min_of_role=tuple(sorted((str(role), int(count)) for role, count in roles.items())),
+        min_resources=None if resources is None else read_amounts(resources),
+        priority_class=str(spec.get("priorityClassName") or ""),
+        created=_seconds(obj["metadata"]),
+        phase=PodGroupPhase(status.get("phase") or PodGroupPhase.PENDING),
+        unsupported=_unsupported_group_fields(spec),
+        status=status,
+        revision=revision_of(obj),
+    )
+
+
+class Shapes:
+    """Interns shapes and constraints. Nothing refers to a shape no pod has any more, so `keep` drops the rest."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[bytes, Shape] = {}
+        self._constraints: dict[bytes, Constraints] = {}
+
+    def shape_of(self, spec: Obj) -> Shape:
+        key = _shape_key(spec)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._read(spec)
+        return shape
+
+    def keep(self, shapes: Iterable[Shape]) -> None:
+        live = {id(shape) for shape in shapes}
+        self._shapes = {key: shape for key, shape in self._shapes.items() if id(shape) in live}
+        used = {id(shape.constraints) for shape in self._shapes.values()}
+        self._constraints = {key: value for key, value in self._constraints.items() if id(value) in used}
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def _read(self, spec: Obj) -> Shape:
+        request = _pod_request(spec, assume=False)
+        assumed = _pod_request(spec, assume=True)
+        return Shape(
+            request={**{name: amount for name, amount in request.items() if amount > 0}, PODS: 1.0},
+            assumed_cpu=assumed.get(CPU, 0.0),
+            assumed_memory=assumed.get(MEMORY, 0.0),
+            best_effort=not any(amount > 0 for amount in request.values()),
+            constraints=self._constraints_of(spec),
+        )
+
+    def _constraints_of(self, spec: Obj) -> Constraints:
+        parts = (
+            spec.get("nodeSelector") or {},
+            spec.get("affinity") or {},
+            spec.get("tolerations") or [],
+            [_port_key(port) for port in _host_ports(spec)],
+            spec.get("topologySpreadConstraints") or [],
+            spec.get("resourceClaims") or [],
+        )
+        key = msgspec.json.encode(parts, order="deterministic")
+        constraints = self._constraints.get(key)
+        if constraints is None:
+            constraints = self._constraints[key] = _read_constraints(spec)
+        return constraints
+
+
+def _is_scalar(name: str) -> bool:
+    if name.startswith("count/"):
+        return False
+    return "/" in name or name == "ephemeral-storage" or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def _seconds(meta: Mapping[str, Any]) -> float:
+    text = meta.get("creationTimestamp")
+    return parse_timestamp(text).timestamp() if text else 0.0
+
+
+def _number_in(name: str) -> float:
+    """The number at the end of `job-task-7`; names of another form come after all numbers."""
+    parts = name.split("-")
+    return float(parts[-1]) if len(parts) >= 3 and parts[-1].isdecimal() else math.inf
+
+
+def _pod_priority(spec: Obj, annotations: Mapping[str, str]) -> int:
+    priority = spec.get("priority")
+    value = 1 if priority is None else int(priority)
+    try:
+        return int(annotations.get(TASK_PRIORITY, value))
+    except ValueError:
+        return value
+
+
+def _pod_condition(status: Obj) -> Condition | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return Condition(
+                str(condition.get("reason") or ""),
+                str(condition.get("message") or ""),
+                str(status.get("nominatedNodeName") or ""),
+            )
+    return None
+
+
+def _unsupported_group_fields(spec: Obj) -> tuple[str, ...]:
+    found = []
+    topology = spec.get("networkTopology") or {}
+    if topology.get("mode") == "hard":
+        found.append("spec.networkTopology")
+    if spec.get("subGroupPolicy"):
+        found.append("spec.subGroupPolicy")
+    return tuple(found)
+
+
+def _shape_key(spec: Obj) -> bytes:
+    parts = [
+        [_container_key(container) for container in spec.get("containers") or ()],
+        [_container_key(container) for container in spec.get("initContainers") or ()],
+        spec.get("overhead"),
+        spec.get("resources"),
+        spec.get("nodeSelector"),
+        spec.get("affinity"),
+        spec.get("tolerations"),
+        spec.get("topologySpreadConstraints"),
+        spec.get("resourceClaims"),
+    ]
+    return msgspec.json.encode(parts, order="deterministic")
+
+
+def _container_key(container: Obj) -> list[Any]:
+    ports = [_port_key(port) for port in container.get("ports") or () if port.get("hostPort")]
+    return [(container.get("resources") or {}).get("requests"), container.get("restartPolicy"), ports]
+
+
+def _port_key(port: Mapping[str, Any]) -> list[Any]:
+    return [port.get("hostIP"), port.get("protocol"), port.get("hostPort")]
+
+
+def _pod_request(spec: Obj, *, assume: bool) -> Amounts:
+    """What a pod holds: its containers together, or its hungriest moment of start-up where that is more."""
+    running: Amounts = {}
+    for container in spec.get("containers") or ():
+        _add(running, _container_request(container, assume=assume))
+    sidecars: Amounts = {}
+    startup: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        request = _container_request(container, assume=assume)
+        if container.get("restartPolicy") == "Always":
+            _add(running, request)
+            _add(sidecars, request)
+        else:
+            _add(request, sidecars)
+            _raise(startup, request)
+    _raise(running, startup)
+    running.update(read_amounts((spec.get("resources") or {}).get("requests")))
+    _add(running, read_amounts(spec.get("overhead")))
+    return running
+
+
+def _container_request(container: Obj, *, assume: bool) -> Amounts:
+    request = read_amounts((container.get("resources") or {}).get("requests"))
+    if assume:
+        request.setdefault(CPU, ASSUMED_CPU)
+        request.setdefault(MEMORY, ASSUMED_MEMORY)
+    return request
+
+
+def _add(total: Amounts, more: Mapping[str, float]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0.0) + amount
+
+
+def _raise(total: Amounts, other: Mapping[str, float]) -> None:
+    for name, amount in other.items():
+        total[name] = max(total.get(name, 0.0), amount)
+
+
+def _host_ports(spec: Obj) -> list[Mapping[str, Any]]:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
+
+
+def _read_constraints(spec: Obj) -> Constraints:
+    affinity = spec.get("affinity") or {}
+    node_affinity = affinity.get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return Constraints(
+        selector=tuple(sorted((str(key), str(value)) for key, value in (spec.get("nodeSelector") or {}).items())),
+        terms=None if required is None else tuple(map(_read_term, required.get("nodeSelectorTerms") or ())),
+        preferred=tuple((int(item.get("weight") or 0), _read_term(item.get("preference") or {})) for item in preferred),
+        tolerations=tuple(map(_read_toleration, spec.get("tolerations") or ())),
+        ports=tuple(map(_read_port, _host_ports(spec))),
+        unsupported=_unsupported_pod_fields(spec, affinity),
+    )
+
+
+def _read_term(term: Obj) -> Term:
+    return Term(_requirements(term.get("matchExpressions")), _requirements(term.get("matchFields")))
+
+
+def _requirements(expressions: Iterable[Obj] | None) -> Selector:
+    return Selector(
+        tuple(
+            Requirement(
+                str(item.get("key", "")),
+                Operator(item.get("operator")),
+                tuple(str(value) for value in item.get("values") or ()),
+            )
+            for item in expressions or ()
+        )
+    )
+
+
+def _read_toleration(item: Obj) -> Toleration:
+    return Toleration(
+        str(item.get("key") or ""),
+        str(item.get("operator") or "Equal"),
+        str(item.get("value") or ""),
+        str(item.get("effect") or ""),
+    )
+
+
+def _read_port(port: Mapping[str, Any]) -> HostPort:
+    return HostPort(str(port.get("hostIP") or "0.0.0.0"), str(port.get("protocol") or "TCP"), int(port["hostPort"]))
+
+
+def _unsupported_pod_fields(spec: Obj, affinity: Obj) -> tuple[str, ...]:
+    """Required placement rules this scheduler cannot judge yet; such a pod waits and is told why."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    found = [
+        f"affinity.{name}" for name in ("podAffinity", "podAntiAffinity") if (affinity.get(name) or {}).get(required)
+    ]
+    spread = spec.get("topologySpreadConstraints") or ()
+    if any(item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for item in spread):
+        found.append("topologySpreadConstraints")
+    if spec.get("resourceClaims"):
+        found.append("resourceClaims")
+    return tuple(found)

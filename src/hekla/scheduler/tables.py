@@ -1,0 +1,112 @@
+"""Nodes and shapes as arrays, kept up to date row by row.
+
+A table cannot grow a column or a line in the middle: where a change would need one, the methods answer False and the
+cache builds the tables anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Columns, Floats, new_table
+from hekla.scheduler.rows import HostPort, Node, Pod, PodStatus, Shape
+from hekla.scheduler.snapshot import Nodes
+
+_FIRST_SHAPES = 64
+
+
+class Tables:
+    """Node tables (a line a node, by name) and the request table (a line a shape)."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.rows: list[Node] = []
+        self.lines: dict[str, int] = {}
+        self.allocatable = new_table(0, len(self.columns))
+        self.used = new_table(0, len(self.columns))
+        self.releasing = new_table(0, len(self.columns))
+        self.assumed = new_table(0, 2)
+        self.ports: dict[int, list[HostPort]] = {}
+        self.shapes: list[Shape] = []
+        self.shape_lines: dict[int, int] = {}
+        self.requests: Floats = np.zeros((_FIRST_SHAPES, len(self.columns)))
+
+    @classmethod
+    def build(cls, nodes: Iterable[Node], pods: list[Pod], names: Iterable[str]) -> Tables:
+        tables = cls()
+        tables.rows = sorted(nodes, key=lambda node: node.name)
+        shapes = {id(pod.shape): pod.shape for pod in pods}
+        known = {name for node in tables.rows for name in node.allocatable}
+        known.update(name for shape in shapes.values() for name in shape.request)
+        tables.columns = columns = Columns(known.union(names))
+        tables.lines = {node.name: line for line, node in enumerate(tables.rows)}
+        tables.allocatable, tables.used, tables.releasing = (
+            new_table(len(tables.rows), len(columns)) for _ in range(3)
+        )
+        tables.assumed = new_table(len(tables.rows), 2)
+        tables.requests = np.zeros((_FIRST_SHAPES, len(columns)))
+        for line, node in enumerate(tables.rows):
+            tables.allocatable[line] = columns.row(node.allocatable)
+        tables.add_shapes(shapes.values())
+        for pod in pods:
+            tables.charge(pod, 1.0)
+        return tables
+
+    def add_shapes(self, shapes: Iterable[Shape]) -> bool:
+        """False when a shape names a resource there is no column for."""
+        return all(self._add_shape(shape) for shape in shapes)
+
+    def replace_node(self, node: Node) -> bool:
+        """Put a new row in the place of the node's old one; False when the tables have no room for it."""
+        line = self.lines.get(node.name)
+        if line is None or not self.columns.covers(node.allocatable):
+            return False
+        self.rows[line] = node
+        self.allocatable[line] = self.columns.row(node.allocatable)
+        return True
+
+    def charge(self, pod: Pod | None, sign: float) -> bool:
+        """Count a pod on its node (or take it off); False when the tables have no column for what it asks."""
+        if pod is None or not pod.holds_node:
+            return True
+        line = self.lines.get(pod.node)
+        if line is None:
+            return True
+        if not self._add_shape(pod.shape):
+            return False
+        request = self.requests[self.shape_lines[id(pod.shape)]] * sign
+        self.used[line] += request
+        if pod.status is PodStatus.RELEASING:
+            self.releasing[line] += request
+        self.assumed[line, 0] += pod.shape.assumed_cpu * sign
+        self.assumed[line, 1] += pod.shape.assumed_memory * sign
+        held = self.ports.setdefault(line, []) if pod.shape.constraints.ports else []
+        for port in pod.shape.constraints.ports:
+            held.append(port) if sign > 0 else held.remove(port)
+        return True
+
+    def nodes(self) -> Nodes:
+        return Nodes(
+            rows=tuple(self.rows),
+            allocatable=self.allocatable.copy(order="F"),
+            used=self.used.copy(order="F"),
+            releasing=self.releasing.copy(order="F"),
+            assumed=self.assumed.copy(order="F"),
+            ports={line: tuple(held) for line, held in self.ports.items() if held},
+        )
+
+    def _add_shape(self, shape: Shape) -> bool:
+        if id(shape) in self.shape_lines:
+            return True
+        if not self.columns.covers(shape.request):
+            return False
+        line = len(self.shapes)
+        if line == len(self.requests):
+            # A new array: snapshots keep looking at the old one.
+            self.requests = np.concatenate([self.requests, np.zeros_like(self.requests)])
+        self.requests[line] = self.columns.row(shape.request)
+        self.shapes.append(shape)
+        self.shape_lines[id(shape)] = line
+        return True
