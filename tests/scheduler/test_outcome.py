@@ -1,0 +1,60 @@
+"""The phase a group comes to, and the words for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hekla.scheduler.plan import GroupOutcome
+from tests.scheduler.miniature import Miniature, short_config
+
+GANG = short_config("allocate, backfill", [["gang", "predicates"]])
+
+
+def outcome_of(
+    pods: list[dict[str, Any]], minimum: int, *, leaving: tuple[int, ...] = (), phase: str = "Running"
+) -> GroupOutcome:
+    world = Miniature(GANG)
+    world.add({"queues": [{"name": "default"}], "nodes": [{"name": "n1", "cpu": 4}]})
+    world.add({"groups": [{"name": "a", "min": minimum, "cpu": 1, "phase": phase, "pods": pods}]})
+    for number in leaving:
+        world.objects["Pod", f"a-t-{number}"]["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    return world.cycle().groups[0]
+
+
+ON, DONE, HUGE = {"node": "n1"}, {"node": "n1", "phase": "Succeeded"}, {"cpu": 99}
+
+
+@pytest.mark.parametrize(
+    ("pods", "leaving", "minimum", "phase"),
+    [
+        ([ON], (0,), 1, "Running"),
+        ([ON, ON], (1,), 2, "Running"),
+        ([DONE, DONE], (), 2, "Completed"),
+        ([ON], (0,), 2, "Pending"),
+        ([ON, HUGE], (), 2, "Unknown"),
+        ([], (), 0, "Completed"),
+    ],
+)
+def test_the_phase_of_a_group(pods: list[dict[str, Any]], leaving: tuple[int, ...], minimum: int, phase: str) -> None:
+    assert outcome_of(pods, minimum, leaving=leaving).phase == phase
+
+
+@pytest.mark.parametrize(
+    ("pods", "leaving", "minimum", "told"),
+    [([ON, ON], (1,), 2, False), ([ON, ON, HUGE], (1,), 3, True), ([ON, ON], (1,), 3, True)],
+)
+def test_a_gang_short_only_of_leaving_pods_is_not_called_unschedulable(
+    pods: list[dict[str, Any]], leaving: tuple[int, ...], minimum: int, told: bool
+) -> None:
+    condition = outcome_of(pods, minimum, leaving=leaving).condition
+    assert (condition is not None and condition.type == "Unschedulable") is told
+
+
+def test_a_pod_promised_room_is_told_what_it_waits_for() -> None:
+    outcome = outcome_of([{**ON, "cpu": 4}, {"cpu": 4}], 1, leaving=(0,))
+    ((pod, condition),) = outcome.pod_conditions
+    assert condition.message == (
+        f"Pod test/{pod.name} can possibly be assigned to n1, once resource is released and minAvailable is satisfied"
+    )
