@@ -26,8 +26,8 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         super().__init__(arguments, session)
         # parity: a factor below one is not an error but the default.
-        factor = arguments[_FACTOR] if arguments[_FACTOR] >= 1 else 1.2
-        self._free: Floats = session.total * factor - session.used.sum(axis=0)
+        self._factor: float = arguments[_FACTOR] if arguments[_FACTOR] >= 1 else 1.2
+        self._free: Floats = session.total * self._factor - session.used.sum(axis=0)
         self._entered: Floats = np.zeros(len(session.snapshot.columns))
         if session.groups:
             self._entered = np.sum([_reserved(state.group) for state in session.groups], axis=0)
@@ -41,7 +41,7 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         lines = np.flatnonzero(over)
         named = ", ".join(f"overused {columns.names[column]}" for column in lines)
         left = np.maximum(self._free - self._entered, 0.0)
-        detail = asked_and_left(columns.names, lines, minimum, left)
+        detail = f"{asked_and_left(columns.names, lines, minimum, left)}, counting the cluster {self._factor:g} times"
         return Vote.REJECT, Unfit(Reason.CLUSTER_FULL, f"resource in cluster is overused: {named}", detail)
 
     def group_enqueued(self, state: GroupState) -> None:
