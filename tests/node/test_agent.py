@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,30 @@ from hekla.node.directory import PodDirectory
 from hekla.node.hooks.cgroups import recorded_cgroups
 from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig, state, sweep_as
 
+Story = Callable[[Rig], Coroutine[None, None, None]]
+Tell = Callable[[Story], None]
+
 pytestmark = pytest.mark.root
 each_account = pytest.mark.parametrize("account", ACCOUNTS)
 
 
-def on_a_node(account: str, story: Callable[[Rig], Awaitable[None]]) -> None:
+@pytest.fixture(scope="module", params=ACCOUNTS)
+def on_a_shared_node(request: pytest.FixtureRequest) -> Iterator[Tell]:
+    """One node for all stories that leave it as they found it."""
+    stack = contextlib.AsyncExitStack()
+
+    async def begin() -> Rig:
+        node = await stack.enter_async_context(rig(request.param))
+        await node.start_agent()
+        return node
+
+    with asyncio.Runner() as runner:
+        node = runner.run(begin())
+        yield lambda story: runner.run(story(node))
+        runner.run(stack.aclose())
+
+
+def on_a_node(account: str, story: Story) -> None:
     async def tell() -> None:
         async with rig(account) as node:
             await node.start_agent()
@@ -32,9 +52,8 @@ def on_a_node(account: str, story: Callable[[Rig], Awaitable[None]]) -> None:
     asyncio.run(tell())
 
 
-@each_account
-def test_a_pod_runs_isolated_and_its_exit_code_and_output_are_kept(account: str) -> None:
-    on_a_node(account, _isolation)
+def test_a_pod_runs_isolated_and_its_exit_code_and_output_are_kept(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_isolation)
 
 
 async def _isolation(node: Rig) -> None:
@@ -58,9 +77,8 @@ async def _isolation(node: Rig) -> None:
     assert pod["status"]["qosClass"] == "BestEffort"
 
 
-@each_account
-def test_three_pods_find_each_other_by_name(account: str) -> None:
-    on_a_node(account, _names)
+def test_three_pods_find_each_other_by_name(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_names)
 
 
 _PEER = """
@@ -140,9 +158,8 @@ async def _kill_and_take_back(node: Rig) -> None:
         await asyncio.sleep(0.01)
 
 
-@each_account
-def test_what_cannot_start_says_why(account: str) -> None:
-    on_a_node(account, _refusals)
+def test_what_cannot_start_says_why(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_refusals)
 
 
 async def _refusals(node: Rig) -> None:
@@ -163,9 +180,8 @@ async def _refusals(node: Rig) -> None:
     assert node.log(await node.finished("waits")) == "hello\n"
 
 
-@each_account
-def test_volumes_are_where_the_pod_wants_them(account: str) -> None:
-    on_a_node(account, _volumes)
+def test_volumes_are_where_the_pod_wants_them(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_volumes)
 
 
 async def _volumes(node: Rig) -> None:
@@ -206,9 +222,49 @@ async def _volumes(node: Rig) -> None:
     assert phase(pod) == "Succeeded"
 
 
-@each_account
-def test_a_pod_being_deleted_is_asked_first_and_leaves_nothing(account: str) -> None:
-    on_a_node(account, _deletion)
+def test_a_container_is_who_and_where_it_asks_to_be(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_identity)
+
+
+async def _identity(node: Rig) -> None:
+    script = (
+        "id -u; id -g; pwd; echo $GREETING > /shared/file && cat /shared/file; echo last words > /dev/termination-log"
+    )
+    await node.create_pod(
+        "somebody",
+        script,
+        securityContext={"runAsUser": 1234, "runAsGroup": 56},
+        volumes=[{"name": "shared", "emptyDir": {}}],
+        container={
+            "workingDir": "/made/up",
+            "env": [{"name": "NAME", "value": "you"}, {"name": "GREETING", "value": "hello $(NAME)"}],
+            "volumeMounts": [{"name": "shared", "mountPath": "/shared"}],
+        },
+    )
+    pod = await node.finished("somebody")
+    assert node.log(pod).splitlines() == ["1234", "56", "/made/up", "hello you"]
+    assert state(pod)["terminated"]["message"] == "last words\n"
+
+
+def test_a_failing_container_is_run_again_where_its_policy_says_so(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_restart)
+
+
+async def _restart(node: Rig) -> None:
+    # What is outside volumes is new in every attempt; what is in them stays.
+    script = "ls /root/left 2>/dev/null; touch /root/left; echo run >> /v/runs; [ $(wc -l < /v/runs) = 2 ] || exit 3"
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    volumes = [{"name": "v", "emptyDir": {}}]
+    await node.create_pod("again", script, restartPolicy="OnFailure", volumes=volumes, container=mounts)
+    pod = await node.finished("again")
+    status = pod["status"]["containerStatuses"][0]
+    assert (phase(pod), status["restartCount"]) == ("Succeeded", 1)
+    assert status["lastState"]["terminated"]["exitCode"] == 3
+    assert node.log(pod, 0) == node.log(pod, 1) == ""
+
+
+def test_a_pod_being_deleted_is_asked_first_and_leaves_nothing(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_deletion)
 
 
 async def _deletion(node: Rig) -> None:
@@ -307,9 +363,8 @@ async def _names_again(node: Rig) -> None:
     assert records.is_alive(PodDirectory(node.data_dir, holder["metadata"]["uid"]).sandbox()["process"])
 
 
-@each_account
-def test_a_pod_stays_in_its_box(account: str) -> None:
-    on_a_node(account, _escapes)
+def test_a_pod_stays_in_its_box(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_escapes)
 
 
 # Each attempt prints a line; all must be refused.
@@ -378,9 +433,8 @@ async def _escapes(node: Rig) -> None:
     assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == forwarding
 
 
-@each_account
-def test_secrets_stay_off_the_disk_and_are_gone_with_the_pod(account: str) -> None:
-    on_a_node(account, _secrets)
+def test_secrets_stay_off_the_disk_and_are_gone_with_the_pod(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_secrets)
 
 
 async def _secrets(node: Rig) -> None:

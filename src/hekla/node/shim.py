@@ -26,6 +26,8 @@ from hekla.node import records, rootfs
 from hekla.node import syscalls as sys_
 
 START_ERROR = "StartError"
+LOG_BYTES = 10 << 20
+LOG_FILES = 5
 START_ERROR_CODE = 128
 _RETRY_SECONDS = 1.0
 _LINE_BYTES = 16 * 1024
@@ -199,9 +201,11 @@ def _be_container(
         if os.read(go, 1) != b"1":
             os._exit(1)
         _wire_standard_streams(streams[0][1], streams[1][1])
+        if spec["pause"] is not None:
+            _make_directory(spec["cwd"])
         _drop_privileges(spec)
         sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)  # changing identity clears it
-        _go_to(spec["cwd"])
+        os.chdir(spec["cwd"])
         _reset_signals()
         _execute(spec["argv"], spec["env"])
     except OSError as error:
@@ -243,12 +247,12 @@ def _pose_as(uid: int, gid: int) -> None:
             file.write(text)
 
 
-def _go_to(directory: str) -> None:
+def _make_directory(path: str) -> None:
+    """A working directory that is not there is made, as container engines do; whether it may be entered shows later."""
     try:
-        os.makedirs(directory, exist_ok=True)
+        os.makedirs(path, exist_ok=True)
     except OSError:
         pass
-    os.chdir(directory)
 
 
 def _reset_signals() -> None:
@@ -281,10 +285,10 @@ def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     raise OSError(0, f'exec: "{program}": {where}')
 
 
-def _pump(child: int, out: int, err: int, log: str) -> int:
+def _pump(child: int, out: int, err: int, path: str) -> int:
     """Copy both streams into the log until the container has ended and nothing is left to read."""
     ended = os.pidfd_open(child)
-    file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = _Log(path)
     pending = {out: b"", err: b""}
     names = {out: b"stdout", err: b"stderr"}
     poller = select.poll()
@@ -304,45 +308,64 @@ def _pump(child: int, out: int, err: int, log: str) -> int:
                 continue
             data = os.read(descriptor, _READ_BYTES)
             if data:
-                pending[descriptor] = _write_lines(file, names[descriptor], pending[descriptor] + data)
+                pending[descriptor] = log.write_lines(names[descriptor], pending[descriptor] + data)
             else:
                 poller.unregister(descriptor)
-                _write_rest(file, names[descriptor], pending.pop(descriptor))
+                log.write_rest(names[descriptor], pending.pop(descriptor))
     for descriptor, rest in pending.items():
-        _write_rest(file, names[descriptor], rest)
-    os.close(file)
+        log.write_rest(names[descriptor], rest)
     return os.waitpid(child, 0)[1]
 
 
-def _write_lines(file: int, stream: bytes, data: bytes) -> bytes:
-    """Log whole lines (and full buffers, marked partial); return what is still incomplete."""
-    *lines, rest = data.split(b"\n")
-    stamp = _stamp()
-    entries = []
-    for line in lines:
-        while len(line) > _LINE_BYTES:
-            entries.append(b"%b %b P %b\n" % (stamp, stream, line[:_LINE_BYTES]))
-            line = line[_LINE_BYTES:]
-        entries.append(b"%b %b F %b\n" % (stamp, stream, line))
-    while len(rest) > _LINE_BYTES:
-        entries.append(b"%b %b P %b\n" % (stamp, stream, rest[:_LINE_BYTES]))
-        rest = rest[_LINE_BYTES:]
-    if entries:
-        _write_all(file, b"".join(entries))
-    return rest
+class _Log:
+    """Lines as `<time> <stream> <F|P> <text>`; `log` is the newest file, `log.1` the one before, at most so many."""
 
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._size = 0
+        self._open()
 
-def _write_rest(file: int, stream: bytes, rest: bytes) -> None:
-    if rest:
-        _write_all(file, b"%b %b P %b\n" % (_stamp(), stream, rest))
+    def write_lines(self, stream: bytes, data: bytes) -> bytes:
+        """Log whole lines (and full buffers, marked partial); return what is still incomplete."""
+        *lines, rest = data.split(b"\n")
+        stamp = _stamp()
+        entries = []
+        for line in lines:
+            while len(line) > _LINE_BYTES:
+                entries.append(b"%b %b P %b\n" % (stamp, stream, line[:_LINE_BYTES]))
+                line = line[_LINE_BYTES:]
+            entries.append(b"%b %b F %b\n" % (stamp, stream, line))
+        while len(rest) > _LINE_BYTES:
+            entries.append(b"%b %b P %b\n" % (stamp, stream, rest[:_LINE_BYTES]))
+            rest = rest[_LINE_BYTES:]
+        self._write(b"".join(entries))
+        return rest
 
+    def write_rest(self, stream: bytes, rest: bytes) -> None:
+        if rest:
+            self._write(b"%b %b P %b\n" % (_stamp(), stream, rest))
 
-def _write_all(file: int, data: bytes) -> None:
-    try:
-        while data:
-            data = data[os.write(file, data) :]
-    except OSError:
-        pass  # a full disk loses output; it must not block or end the container
+    def _write(self, data: bytes) -> None:
+        self._size += len(data)
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+            if self._size > LOG_BYTES:
+                self._rotate()
+        except OSError:
+            pass  # a full disk loses output; it must not block or end the container
+
+    def _rotate(self) -> None:
+        for number in range(LOG_FILES - 1, 0, -1):
+            older = self._path if number == 1 else f"{self._path}.{number - 1}"
+            if os.path.exists(older):
+                os.rename(older, f"{self._path}.{number}")
+        os.close(self._file)
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = 0
 
 
 def _outcome(wait_status: int) -> records.ExitRecord:

@@ -1,11 +1,13 @@
 """Reading container logs back: the lines the shim wrote, as `kubectl logs` wants them.
 
-Each line on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on.
+Each line on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on. The
+newest file is `log`, older ones are `log.1` and so on; the shim renames them when one is full.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 from collections import deque
@@ -13,12 +15,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from hekla.api.meta import parse_timestamp
 from hekla.clock import Clock
 from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.exec import readable
+from hekla.node.shim import LOG_FILES
 from hekla.node.syscalls import watch_directory
 
 _CHUNK = 64 * 1024
@@ -70,22 +74,21 @@ async def read_log(directory: PodDirectory, container: str, options: LogOptions,
 async def _pieces(
     directory: PodDirectory, container: str, number: int, options: LogOptions, clock: Clock
 ) -> AsyncIterator[bytes]:
-    path = directory.log(container, number)
+    reader = _Reader(directory.log(container, number))
     since = options.since(clock.now())
-    data, position = await asyncio.to_thread(_read_from, path, 0)
-    lines = data.splitlines(keepends=True)
+    lines = (await asyncio.to_thread(reader.read)).splitlines(keepends=True)
     if since is not None:
         lines = [line for line in lines if _is_after(line, since)]
     if options.tail_lines is not None:
         lines = _tail(lines, options.tail_lines)
     yield b"".join(_shown(line, options.timestamps) for line in lines)
     if options.follow and not options.previous:
-        async for data in _growth(directory, container, number, position):
+        async for data in _growth(directory, container, number, reader):
             yield b"".join(_shown(line, options.timestamps) for line in data.splitlines(keepends=True))
 
 
-async def _growth(directory: PodDirectory, container: str, number: int, position: int) -> AsyncIterator[bytes]:
-    """What is added to the log after `position`, until the attempt has ended and all of it is told."""
+async def _growth(directory: PodDirectory, container: str, number: int, reader: _Reader) -> AsyncIterator[bytes]:
+    """What is added to the log from now on, until the attempt has ended and all of it is told."""
     watch = watch_directory(str(directory.attempt(container, number)))
     started = directory.start_record(container, number)
     shim = records.open_process(started["shim"]) if started is not None else None
@@ -93,7 +96,7 @@ async def _growth(directory: PodDirectory, container: str, number: int, position
         while True:
             # Asked before reading: what an attempt wrote before it ended is then surely in the file.
             ended = shim is None or directory.exit_record(container, number) is not None or _is_readable(shim)
-            data, position = await asyncio.to_thread(_read_from, directory.log(container, number), position)
+            data = await asyncio.to_thread(reader.read)
             if data:
                 yield data
             elif ended:
@@ -107,6 +110,47 @@ async def _growth(directory: PodDirectory, container: str, number: int, position
             os.close(shim)
 
 
+class _Reader:
+    """Reads a log once, from its oldest file to its newest, and goes on where it was even when files are renamed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inode = 0  # of the file read last
+        self._position = 0
+
+    def read(self) -> bytes:
+        """All whole lines not given before."""
+        with contextlib.ExitStack() as stack:
+            return b"".join(self._read_on(file, inode) for inode, file in self._unread(stack))
+
+    def _unread(self, stack: contextlib.ExitStack) -> list[tuple[int, BinaryIO]]:
+        """From the file we are in (or the oldest, when it is no longer there) to the newest.
+
+        Opened newest first: files renamed meanwhile are then met twice, and not missed.
+        """
+        found: dict[int, BinaryIO] = {}
+        names = [self._path.name, *(f"{self._path.name}.{number}" for number in range(1, LOG_FILES))]
+        for name in names:
+            try:
+                file = stack.enter_context(self._path.with_name(name).open("rb"))
+            except FileNotFoundError:
+                continue
+            inode = os.fstat(file.fileno()).st_ino
+            found.setdefault(inode, file)
+            if inode == self._inode:
+                break
+        return list(reversed(found.items()))
+
+    def _read_on(self, file: BinaryIO, inode: int) -> bytes:
+        if inode != self._inode:
+            self._inode, self._position = inode, 0
+        file.seek(self._position)
+        data = file.read()
+        data = data[: data.rfind(b"\n") + 1]
+        self._position += len(data)
+        return data
+
+
 def _is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
@@ -116,18 +160,6 @@ def _drain(descriptor: int) -> None:
         os.read(descriptor, _CHUNK)
     except BlockingIOError:
         pass
-
-
-def _read_from(path: Path, position: int) -> tuple[bytes, int]:
-    """Whole lines from `position` on, and where the next ones begin."""
-    try:
-        with path.open("rb") as file:
-            file.seek(position)
-            data = file.read()
-    except FileNotFoundError:
-        return b"", position
-    data = data[: data.rfind(b"\n") + 1]
-    return data, position + len(data)
 
 
 def _shown(line: bytes, timestamps: bool) -> bytes:
