@@ -5,7 +5,7 @@ Node tables change only through `place` and `take_back`, which tell the plugins 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,25 +32,40 @@ Listener = Callable[["GroupState", int, int], None]
 class GroupState:
     """One group in the course of a cycle. Its columns are copied when first changed."""
 
+    # Most groups of a cycle are at rest: nothing is made for them before something happens.
     __slots__ = (
-        "_own", "counts", "errors", "failed_roles", "group", "held_back", "invalid", "node", "phase", "queue",
-        "refused", "status", "tried",
+        "_errors", "_own", "_tried", "counts", "failed_roles", "group", "held_back", "invalid", "node", "phase",
+        "queue", "refused", "status",
     )  # fmt: skip
 
     def __init__(self, group: Group, queue: Queue) -> None:
         self.group = group
         self.queue = queue
         self.phase = group.row.phase
-        self.counts = list(group.counts)
+        self.counts: Sequence[int] = group.counts
         self.status: Statuses = group.status
         self.node: Ints | None = None  # the node line chosen in this cycle, -1 for none
-        self.tried: dict[int, tuple[PodStatus, int]] = {}  # what a discarded statement had given a pod
-        self.errors: dict[int, FitError] = {}  # by pod position
-        self.failed_roles: list[int] = []
-        self.refused: list[Unfit] = []  # by enqueue
+        self.failed_roles: tuple[int, ...] = ()
+        self.refused: tuple[Unfit, ...] = ()  # by enqueue
         self.held_back: Unfit | None = None  # by a limit of the queue
         self.invalid: Unfit | None = None
+        self._tried: dict[int, tuple[PodStatus, int]] | None = None
+        self._errors: dict[int, FitError] | None = None
         self._own = False
+
+    @property
+    def tried(self) -> dict[int, tuple[PodStatus, int]]:
+        """By pod position: the status and node line a discarded statement had given it."""
+        if self._tried is None:
+            self._tried = {}
+        return self._tried
+
+    @property
+    def errors(self) -> dict[int, FitError]:
+        """By pod position: why no node takes it."""
+        if self._errors is None:
+            self._errors = {}
+        return self._errors
 
     @property
     def ready_pods(self) -> int:
@@ -82,9 +97,10 @@ class GroupState:
 
     def mark(self, positions: Ints, before: PodStatus, after: PodStatus, nodes: Ints | int) -> None:
         if not self._own:
-            self.status, self._own = self.status.copy(), True
+            self.status, self.counts, self._own = self.status.copy(), list(self.counts), True
             self.node = np.full(len(self.status), -1, dtype=np.int64)
         assert self.node is not None
+        assert isinstance(self.counts, list)
         self.status[positions] = after
         self.node[positions] = nodes
         self.counts[before] -= len(positions)

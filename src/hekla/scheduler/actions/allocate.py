@@ -167,7 +167,7 @@ def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: 
     told = positions[:1] if named_role or stop else positions
     state.errors.update((position, error) for position in told.tolist())
     if run.role not in state.failed_roles:
-        state.failed_roles.append(run.role)
+        state.failed_roles += (run.role,)
     work.runs.pop(0)
     if stop:
         work.runs.clear()

@@ -34,7 +34,7 @@ def _consider(state: GroupState, tiers: Tiers) -> None:
     if state.group.row.min_resources is not None:
         objections = tiers.group_enqueueable(state)
         if objections is not None:
-            state.refused = objections
+            state.refused = tuple(objections)
             return
     tiers.group_enqueued(state)
     state.phase = PodGroupPhase.INQUEUE
