@@ -14,6 +14,7 @@ log = get_logger("apiserver")
 
 EVENT_LIFETIME = timedelta(hours=1)
 _LOOK_EVERY_SECONDS = 60.0
+_LOOK_AT_ONCE = 100
 _EVENTS = "/events"
 
 
@@ -21,7 +22,9 @@ async def expire_events(store: Store, clock: Clock) -> None:
     """Remove old events, for ever."""
     while True:
         horizon = clock.now() - EVENT_LIFETIME
-        for entry in store.entries(_EVENTS):
+        for count, entry in enumerate(store.entries(_EVENTS)):
+            if count % _LOOK_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if _last_written(entry) < horizon:
                 await store.write(entry.key, _Expire(entry))
         await asyncio.sleep(_LOOK_EVERY_SECONDS)

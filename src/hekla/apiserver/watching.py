@@ -17,6 +17,8 @@ from hekla.apiserver.selecting import Selection
 from hekla.apiserver.store.store import Change, ChangeType, Compacted, Entry, Store
 from hekla.errors import Expired, Invalid
 
+# A watcher far behind is served in portions: others get their turn in between.
+_CHANGES_AT_ONCE = 500
 _BOOKMARK_SECONDS = 60.0
 _SHORTEST_SECONDS = 1800
 _INITIAL_END = "k8s.io/initial-events-end"
@@ -84,28 +86,27 @@ class _Watch:
             yield self._initial()
         while True:
             try:
-                changes = self._store.changes(self._selection.resource.storage, self._revision)
+                changes = self._store.changes(self._selection.resource.storage, self._revision, _CHANGES_AT_ONCE)
             except Compacted:
                 yield self._too_old()
                 return
             chunk = b"".join(filter(None, map(self._line, changes)))
             if chunk:
                 yield chunk
-                continue
-            # Nothing of interest up to here: a resumed watch need not look at it again.
-            self._revision = max(self._revision, self._seen_up_to())
             remaining = end - loop.time()
             if remaining <= 0:
                 return
+            if changes:
+                await asyncio.sleep(0)
+                continue
+            # Nothing more of this resource up to here: bookmarks may say so.
+            self._revision = max(self._revision, self._store.revision)
             try:
                 async with asyncio.timeout(min(remaining, _BOOKMARK_SECONDS) if self._bookmarks else remaining):
                     await self._store.changed(self._selection.resource.storage, self._revision)
             except TimeoutError:
                 if self._bookmarks:
                     yield self._bookmark({})
-
-    def _seen_up_to(self) -> int:
-        return self._store.revision
 
     def _initial(self) -> bytes:
         self._revision = self._store.revision

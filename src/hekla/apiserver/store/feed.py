@@ -59,11 +59,11 @@ class Feed:
             table.wake()
         return self._trim(now)
 
-    def changes(self, resource: str, after: int) -> list[Change]:
+    def changes(self, resource: str, after: int, limit: int | None) -> list[Change]:
         if after < self.compacted:
             raise Compacted
         table = self._tables.get(resource)
-        return table.changes(after) if table is not None else []
+        return table.changes(after, limit) if table is not None else []
 
     async def changed(self, resource: str, after: int) -> None:
         await self._table(resource).changed(after)
@@ -128,10 +128,11 @@ class _Table:
         found = [entry for _, entry in sorted(past.items()) if entry is not None]
         return [entry for entry in found if not namespace or entry.key.namespace == namespace]
 
-    def changes(self, after: int) -> list[Change]:
+    def changes(self, after: int, limit: int | None = None) -> list[Change]:
         if after >= self._newest:
             return []
-        return self._history[bisect_right(self._history, after, lo=self._forgotten, key=_revision) :]
+        start = bisect_right(self._history, after, lo=self._forgotten, key=_revision)
+        return self._history[start : None if limit is None else start + limit]
 
     def forget(self, change: Change) -> None:
         change.previous = None

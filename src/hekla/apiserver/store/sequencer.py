@@ -7,7 +7,7 @@ hands them on to be made durable. `Sequenced` writes become visible in that same
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -67,8 +67,8 @@ class Sequencer:
     def resources(self) -> list[str]:
         return self._feed.resources()
 
-    def changes(self, resource: str, after: int) -> Iterable[Change]:
-        return self._feed.changes(resource, after)
+    def changes(self, resource: str, after: int, limit: int | None = None) -> Sequence[Change]:
+        return self._feed.changes(resource, after, limit)
 
     async def changed(self, resource: str, after: int) -> None:
         await self._feed.changed(resource, after)
@@ -137,6 +137,8 @@ class Sequencer:
         for sequenced in pending:
             if not sequenced.done.done():
                 sequenced.done.set_exception(StoreBroken(str(error)))
+                # Whoever asked for the write may have gone away; then nobody is left to hear of it.
+                sequenced.done.exception()
 
 
 async def _settled(pending: Sequenced | None) -> None:

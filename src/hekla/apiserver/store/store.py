@@ -10,7 +10,7 @@ Promises every implementation keeps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -120,7 +120,7 @@ class Store(Protocol):
         What the guard raises is raised here, after everything it saw has become durable.
         """
 
-    def changes(self, resource: str, after: int) -> Iterable[Change]:
+    def changes(self, resource: str, after: int, limit: int | None = None) -> Sequence[Change]:
         """Committed changes after a revision, oldest first. Raises Compacted when some are no longer known."""
 
     async def changed(self, resource: str, after: int) -> None:

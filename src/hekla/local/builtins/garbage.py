@@ -21,7 +21,8 @@ from hekla.log import get_logger
 
 log = get_logger("garbage")
 
-_WORKERS = 8
+_WORKERS = 20
+_ABSENT_KEPT = 1000
 _DISCOVERY_RETRY_SECONDS = 1.0
 
 
@@ -39,6 +40,7 @@ class GarbageCollector:
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._informers: dict[Kind, Informer] = {}
         self._watching: dict[Kind, asyncio.Task[None]] = {}
+        self._absent: dict[str, None] = {}
         self._definitions_changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -132,15 +134,24 @@ class GarbageCollector:
                 await self._drop_owners(item, gone_owners(item, absent, self._graph))
 
     async def _is_absent(self, item: Item, owner: dict[str, str]) -> bool:
-        if self._graph.get(owner["uid"]) is not None:
+        uid = owner["uid"]
+        if self._graph.get(uid) is not None:
             return False
+        if uid in self._absent:
+            return True
         kind = self._kinds.get((owner["apiVersion"], owner["kind"]))
         if kind is None:
             raise UnknownOwner(f"{item.name}: no kind {owner['kind']} in {owner['apiVersion']}")
         if kind.namespaced and not item.namespace:
             return False
         found = await self._client.find(kind, owner["name"], item.namespace or None)
-        return found is None or found["metadata"]["uid"] != owner["uid"]
+        if found is not None and found["metadata"]["uid"] == uid:
+            return False
+        # Uids never come back: what is gone once need not be asked for again.
+        self._absent[uid] = None
+        if len(self._absent) > _ABSENT_KEPT:
+            del self._absent[next(iter(self._absent))]
+        return True
 
     async def _delete(self, item: Item, propagation: str) -> None:
         if not propagation:
@@ -150,7 +161,7 @@ class GarbageCollector:
             await self._client.delete(
                 item.kind, item.name, item.namespace or None, uid=item.uid, propagation=propagation
             )
-            log.info("collected", kind=item.kind.plural, namespace=item.namespace, name=item.name)
+            log.debug("collected", kind=item.kind.plural, namespace=item.namespace, name=item.name)
         except (NotFound, Conflict):
             # Gone already, or the name belongs to another object by now.
             return
