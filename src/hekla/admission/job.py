@@ -40,6 +40,21 @@ def default_job(job: Obj) -> None:
         spec["plugins"] = _with_implied(spec["plugins"])
 
 
+def default_changed_job(job: Obj) -> None:
+    """Fill in what an update leaves out, as creation did, so that applying the same file twice changes nothing.
+
+    Upstream defaults on creation only and refuses the second apply. What the update says itself is kept, zeros too.
+    """
+    filled = deepcopy(job)
+    default_job(filled)
+    spec, full = job["spec"], filled["spec"]
+    for key in full.keys() - {"tasks"}:
+        spec.setdefault(key, full[key])
+    for task, full_task in zip(spec.get("tasks") or (), full.get("tasks") or ()):
+        for key, value in full_task.items():
+            task.setdefault(key, value)
+
+
 def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:
     """Everything that is wrong with a new Job, as one message; empty when nothing is."""
     spec = job.get("spec") or {}

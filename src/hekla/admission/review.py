@@ -12,7 +12,13 @@ import msgspec
 
 from hekla.admission.cronjob import validate_cron_job
 from hekla.admission.hypernode import validate_hyper_node
-from hekla.admission.job import default_job, plugin_warnings, validate_changed_job, validate_new_job
+from hekla.admission.job import (
+    default_changed_job,
+    default_job,
+    plugin_warnings,
+    validate_changed_job,
+    validate_new_job,
+)
 from hekla.admission.jobflow import validate_job_flow
 from hekla.admission.pod import validate_pod
 from hekla.admission.podgroup import default_pod_group, validate_pod_group
@@ -25,7 +31,7 @@ from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
-_DEFAULTED = {(kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)}
+_DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)), (JOB, _UPDATE)}
 _CHECKED = {
     *((kind, _CREATE) for kind in (JOB, CRON_JOB, QUEUE, POD_GROUP, POD, JOB_FLOW, HYPER_NODE)),
     *((kind, _UPDATE) for kind in (JOB, CRON_JOB, QUEUE, JOB_FLOW, HYPER_NODE)),
@@ -83,7 +89,9 @@ class VolcanoAdmission:
         return _allowed(request, warnings)
 
     async def _default(self, kind: Kind | None, obj: Obj, request: Obj) -> None:
-        if kind == JOB:
+        if kind == JOB and request["operation"] == _UPDATE:
+            default_changed_job(obj)
+        elif kind == JOB:
             default_job(obj)
         elif kind == QUEUE:
             default_queue(obj)

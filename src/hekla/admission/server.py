@@ -1,0 +1,188 @@
+"""Admission behind HTTPS, for real clusters: upstream's paths, one webhook configuration each."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind, Obj
+from hekla.api.review import Admission
+from hekla.log import get_logger
+
+log = get_logger("webhook")
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_MOST_BYTES = 3 << 20
+_TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One admission service: its path is `/<plural>/<step>`."""
+
+    kind: Kind
+    step: str
+    operations: tuple[str, ...]
+    webhook: str
+
+    @property
+    def path(self) -> str:
+        return f"/{self.kind.plural}/{self.step}"
+
+
+SERVICES = (
+    Service(JOB, "mutate", ("CREATE",), "mutatejob.volcano.sh"),
+    Service(JOB, "validate", ("CREATE", "UPDATE"), "validatejob.volcano.sh"),
+    Service(CRON_JOB, "validate", ("CREATE", "UPDATE"), "validatecronjob.volcano.sh"),
+    Service(QUEUE, "mutate", ("CREATE",), "mutatequeue.volcano.sh"),
+    Service(QUEUE, "validate", ("CREATE", "UPDATE", "DELETE"), "validatequeue.volcano.sh"),
+    Service(POD_GROUP, "mutate", ("CREATE",), "mutatepodgroup.volcano.sh"),
+    Service(POD_GROUP, "validate", ("CREATE",), "validatepodgroup.volcano.sh"),
+    Service(POD, "validate", ("CREATE",), "validatepod.volcano.sh"),
+    # parity: the packaged manifests give JobFlows the name of the Job webhook.
+    Service(JOB_FLOW, "validate", ("CREATE", "UPDATE"), "validatejob.volcano.sh"),
+    Service(HYPER_NODE, "validate", ("CREATE", "UPDATE"), "validatehypernodes.volcano.sh"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    certificate: Path
+    key: Path
+    host: str = "0.0.0.0"
+    port: int = 8443
+
+
+async def run(settings: WebhookSettings, admission: Admission, *, ready: Callable[[int], None] | None = None) -> None:
+    """Answer reviews until cancelled. `ready` is called with the port once connections are taken."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(settings.certificate, settings.key)
+    config = Config(
+        WebhookApp(admission), interface="asgi3", http=HttpToolsProtocol, ws="none", lifespan="off", log_config=None,
+        access_log=False, server_header=False,
+    )  # fmt: skip
+    config.load()
+    state = ServerState()
+    listening = socket.create_server((settings.host, settings.port))
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: HttpToolsProtocol(config, state, app_state={}, _loop=loop), sock=listening, ssl=tls
+    )
+    log.info("serving", port=listening.getsockname()[1])
+    if ready is not None:
+        ready(int(listening.getsockname()[1]))
+    try:
+        await asyncio.Event().wait()
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+
+
+class WebhookApp:
+    """The ASGI application: a review in, a review out."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._steps = {
+            service.path: admission.mutate if service.step == "mutate" else admission.validate for service in SERVICES
+        }
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        status, body = await self._answer(scope, receive)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Message, receive: Receive) -> tuple[int, bytes]:
+        if scope["path"] == "/healthz":
+            return 200, b"ok"
+        step = self._steps.get(scope["path"])
+        if step is None:
+            return 404, b"not found"
+        content_type = dict(scope["headers"]).get(b"content-type", b"").partition(b";")[0].strip()
+        if scope["method"] != "POST" or content_type != b"application/json":
+            return 415, b"a review must be posted as application/json"
+        body = await _read(receive)
+        if body is None:
+            return 413, b"request body too large"
+        try:
+            review: Obj = msgspec.json.decode(body)
+            request = review["request"]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            return 400, b"not an AdmissionReview"
+        try:
+            answer = await step(review)
+        except Exception:
+            # The loop that must survive: a fault of ours refuses one write, with a word, and no more.
+            log.exception("review failed", path=scope["path"], name=request.get("name", ""))
+            return 500, b"the webhook failed on this review; its log says why"
+        return 200, msgspec.json.encode(answer)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body; None when it is longer than allowed."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = bool(message.get("more_body"))
+        if len(body) > _MOST_BYTES:
+            return None
+    return body
+
+
+def webhook_configurations(certificate_authority: bytes, client_config: Callable[[str], Obj]) -> list[Obj]:
+    """What a cluster must be told. `client_config` gives, for a path, where it is served (`url` or `service`)."""
+    bundle = base64.b64encode(certificate_authority).decode()
+    return [_configuration(service, {**client_config(service.path), "caBundle": bundle}) for service in SERVICES]
+
+
+def _configuration(service: Service, client_config: Obj) -> Obj:
+    mutating = service.step == "mutate"
+    rule = {
+        "apiGroups": [service.kind.group],
+        "apiVersions": [service.kind.version],
+        "resources": [service.kind.plural],
+        "operations": list(service.operations),
+    }
+    webhook: Obj = {
+        "name": service.webhook,
+        "rules": [rule],
+        "clientConfig": client_config,
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1"],
+        "namespaceSelector": {
+            "matchExpressions": [
+                {
+                    "key": "kubernetes.io/metadata.name",
+                    "operator": "NotIn",
+                    "values": ["kube-system", "volcano-system"],
+                }
+            ]
+        },
+    }
+    if mutating:
+        webhook["reinvocationPolicy"] = "Never"
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{'Mutating' if mutating else 'Validating'}WebhookConfiguration",
+        "metadata": {"name": f"volcano-admission-service-{service.kind.plural}-{service.step}"},
+        "webhooks": [webhook],
+    }

@@ -1,0 +1,107 @@
+"""The HTTPS front, over a real TLS connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hekla.admission.review import VolcanoAdmission
+from hekla.admission.server import SERVICES, WebhookSettings, run, webhook_configurations
+from hekla.api.kinds import JOB
+from tests import make
+from tests.admission.test_review import Lookup, review
+
+
+def certificate(folder: Path) -> WebhookSettings:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "webhook")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "crt").write_bytes(signed.public_bytes(pem))
+    (folder / "key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return WebhookSettings(folder / "crt", folder / "key", "127.0.0.1", 0)
+
+
+Post = Callable[..., Awaitable[tuple[int, bytes]]]
+
+
+def with_server(folder: Path, script: Callable[[Post], Awaitable[None]]) -> None:
+    async def main() -> None:
+        settings = certificate(folder)
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        admission = VolcanoAdmission(Lookup(make.queue("default")))
+        serving = asyncio.create_task(run(settings, admission, ready=port.set_result))
+        tls = ssl.create_default_context(cafile=str(settings.certificate))
+
+        async def post(path: str, body: bytes, content_type: str = "application/json") -> tuple[int, bytes]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", await port, ssl=tls)
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {content_type}\r\n"
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer = await reader.read()
+            writer.close()
+            with contextlib.suppress(ssl.SSLError, ConnectionError):
+                await writer.wait_closed()
+            return int(answer.split()[1]), answer.partition(b"\r\n\r\n")[2]
+
+        try:
+            await script(post)
+        finally:
+            serving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await serving
+
+    asyncio.run(main())
+
+
+def encoded(obj: Any) -> bytes:
+    return json.dumps(obj).encode()
+
+
+def test_reviews_are_answered_at_upstreams_paths(tmp_path: Path) -> None:
+    async def script(post: Post) -> None:
+        status, body = await post("/jobs/mutate", encoded(review(JOB, "CREATE", make.new_job())))
+        assert (status, json.loads(body)["response"]["patchType"]) == (200, "JSONPatch")
+        status, body = await post("/jobs/validate", encoded(review(JOB, "CREATE", make.job(queue="nowhere"))))
+        assert (status, json.loads(body)["response"]["allowed"]) == (200, False)
+
+    with_server(tmp_path, script)
+
+
+def test_what_is_no_review_is_refused_and_the_server_lives_on(tmp_path: Path) -> None:
+    async def script(post: Post) -> None:
+        assert (await post("/nowhere", b"{}"))[0] == 404
+        assert (await post("/jobs/mutate", b"{"))[0] == 400
+        assert (await post("/jobs/mutate", b"[]"))[0] == 400
+        assert (await post("/jobs/mutate", b"{}", "text/plain"))[0] == 415
+        assert (await post("/jobs/mutate", b" " * ((3 << 20) + 1)))[0] == 413
+        assert (await post("/jobs/validate", encoded({"request": {"kind": {}, "operation": "CREATE"}})))[0] == 200
+
+    with_server(tmp_path, script)
+
+
+def test_every_service_has_a_configuration_of_its_own() -> None:
+    made = webhook_configurations(b"ca", lambda path: {"url": f"https://x{path}"})
+    assert len({one["metadata"]["name"] for one in made}) == len(SERVICES)
+    assert made[0]["webhooks"][0]["clientConfig"] == {"url": "https://x/jobs/mutate", "caBundle": "Y2E="}
