@@ -53,10 +53,16 @@ class DatabaseUnusable(HeklaError):
 
 
 class SqliteStore(Sequencer):
-    """Use `SqliteStore.open`, on the event loop that will use the store."""
+    """Use `SqliteStore.open`, on the event loop that will use the store. `vfs` is where tests put failing disks."""
 
     def __init__(
-        self, path: Path, clock: Clock, *, keep_changes: int = KEEP_CHANGES, keep_seconds: float = KEEP_SECONDS
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        keep_changes: int = KEEP_CHANGES,
+        keep_seconds: float = KEEP_SECONDS,
+        vfs: str = "",
     ) -> None:
         super().__init__(clock, keep_changes=keep_changes, keep_seconds=keep_seconds)
         self._loop = asyncio.get_running_loop()
@@ -64,7 +70,7 @@ class SqliteStore(Sequencer):
         self._waiting: SimpleQueue[Sequenced | None] = SimpleQueue()
         self._garbage: SimpleQueue[tuple[int, list[int]]] = SimpleQueue()
         try:
-            self._connection = _connect(path)
+            self._connection = _connect(path, vfs)
             self._load()
         except BaseException:
             os.close(self._lock)
@@ -82,8 +88,13 @@ class SqliteStore(Sequencer):
         self._waiting.put(None)
         await self._stopped.wait()
         self._writer.join()
-        self._connection.close()
-        os.close(self._lock)
+        try:
+            self._connection.close()
+        except apsw.Error as error:
+            # The last checkpoint failed. Nothing is lost: the log it would have emptied is still there.
+            log.error("store closed in disorder", error=error)
+        finally:
+            os.close(self._lock)
 
     # ---- the event loop's side
 
@@ -211,11 +222,13 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def _connect(path: Path) -> apsw.Connection:
+def _connect(path: Path, vfs: str) -> apsw.Connection:
     try:
         # The file gets its mode before its first byte; SQLite gives WAL and SHM the mode of the database.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        connection = apsw.Connection(str(path), statementcachesize=32)
+        connection = apsw.Connection(str(path), statementcachesize=32, vfs=vfs or None)
+        # Nobody else may open it (see `_lock`), so no memory need be shared with anybody.
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         found = next(connection.execute("PRAGMA user_version"))[0]
         if found == 0:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
