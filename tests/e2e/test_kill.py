@@ -57,6 +57,11 @@ def uids_of(cluster: LocalCluster) -> set[str]:
     return {pod["metadata"]["uid"] for pod in cluster.get("pod")["items"]}
 
 
+def _is_back(cluster: LocalCluster, component: str, killed: int) -> bool:
+    state = cluster.components()[component]
+    return state["ready"] and state["pid"] not in (0, killed)
+
+
 @pytest.mark.parametrize("component", ["apiserver", "controllers", "scheduler", "node-local"])
 def test_one_component_is_killed(component: str, data_dir: Path) -> None:
     cluster = LocalCluster(data_dir)
@@ -65,7 +70,7 @@ def test_one_component_is_killed(component: str, data_dir: Path) -> None:
         uids = uids_of(cluster)
         killed = cluster.components()[component]["pid"]
         os.kill(killed, signal.SIGKILL)
-        eventually(lambda: cluster.components()[component]["pid"] not in (0, killed), what="it is started again")
+        eventually(lambda: _is_back(cluster, component, killed), what="it is started again")
         check_the_end(cluster, uids)
     assert not processes_of(data_dir)
     assert not mounts_of(data_dir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -63,7 +62,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert not processes_of(tmp_path)
     assert not mounts_of(tmp_path)
     assert set(Path("/proc/self/mounts").read_text().splitlines()) == before
-    assert os.listdir(tmp_path) == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_job_exits_with_1_and_says_which_pod_and_code(tmp_path: Path) -> None:

@@ -43,16 +43,12 @@ def default_job(job: Obj) -> None:
 def default_changed_job(job: Obj) -> None:
     """Fill in what an update leaves out, as creation did, so that applying the same file twice changes nothing.
 
-    Upstream defaults on creation only and refuses the second apply. What the update says itself is kept, zeros too.
+    Upstream defaults on creation only and refuses the second apply. An explicit `minAvailable: 0` stays.
     """
-    filled = deepcopy(job)
-    default_job(filled)
-    spec, full = job["spec"], filled["spec"]
-    for key in full.keys() - {"tasks"}:
-        spec.setdefault(key, full[key])
-    for task, full_task in zip(spec.get("tasks") or (), full.get("tasks") or ()):
-        for key, value in full_task.items():
-            task.setdefault(key, value)
+    given = job["spec"].get("minAvailable")
+    default_job(job)
+    if given is not None:
+        job["spec"]["minAvailable"] = given
 
 
 def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:
