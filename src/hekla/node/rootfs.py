@@ -56,7 +56,7 @@ def enter(plan: RootPlan) -> None:
     os.makedirs(root, exist_ok=True)
     sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
     try:
-        _show_machine(root, plan)
+        _show_machine(root, plan, strict=True)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
@@ -65,7 +65,7 @@ def enter(plan: RootPlan) -> None:
         sys_.mount("hekla", plan["scratch"], "tmpfs", _SAFE, "mode=700")
         os.makedirs(root)
         sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
-        _show_machine(root, plan)
+        _show_machine(root, plan, strict=False)
     # 3. The file systems that are the container's own.
     _own_file_systems(root, plan["scratch"])
     # 4. Move in. The host stays reachable for a moment, as the source of binds; targets resolve in the new root.
@@ -81,7 +81,7 @@ def enter(plan: RootPlan) -> None:
     os.rmdir(_OLD)
 
 
-def _show_machine(root: str, plan: RootPlan) -> None:
+def _show_machine(root: str, plan: RootPlan, *, strict: bool) -> None:
     for name in sorted(os.listdir("/")):
         source, target = f"/{name}", f"{root}/{name}"
         mode = os.lstat(source).st_mode
@@ -89,10 +89,11 @@ def _show_machine(root: str, plan: RootPlan) -> None:
             os.symlink(os.readlink(source), target)
         elif stat.S_ISDIR(mode) and name not in _OWN:
             os.mkdir(target, 0o755)
-            _overlay(source, target, name, plan)
+            _overlay(source, target, name, plan, strict=strict)
 
 
-def _overlay(source: str, target: str, name: str, plan: RootPlan) -> None:
+def _overlay(source: str, target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
+    """Show one directory. `strict`: a plain directory that cannot be overlaid is an error, not shown read-only."""
     # Relative paths: a data directory may contain the commas and colons that are separators in mount options.
     os.chdir(plan["scratch"])
     upper, work = f"layers/{name}/upper", f"layers/{name}/work"
@@ -110,7 +111,7 @@ def _overlay(source: str, target: str, name: str, plan: RootPlan) -> None:
     try:
         sys_.mount("hekla", target, "overlay", _SAFE, options)
     except OSError:
-        if not below_it:
+        if strict and not below_it and not os.path.ismount(source):
             raise
         sys_.bind(source, target, read_only=True)
         return

@@ -161,6 +161,8 @@ def _attempt_state(pod: Obj, state: ContainerRuntime, attempt: Attempt) -> Obj:
 
 
 def _not_started(pod: Obj, runtime: PodRuntime, *, is_init: bool) -> Obj:
+    if runtime.failed is not None:
+        return _waiting(runtime.failed)
     if not is_init and init_containers(pod) and not _initialized(pod, runtime):
         return _waiting(Waiting(Reason.INITIALIZING))
     return _waiting(Waiting(Reason.CREATING))
