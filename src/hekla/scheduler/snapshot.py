@@ -31,6 +31,8 @@ class Nodes:
     releasing: Floats
     assumed: Floats  # CPU and memory in use where containers without requests count as kube-scheduler counts them
     ports: Mapping[int, tuple[HostPort, ...]]
+    cordoned: tuple[int, ...]  # lines of unschedulable nodes
+    tainted: tuple[int, ...]  # lines of nodes with any taint
 
     def __len__(self) -> int:
         return len(self.rows)

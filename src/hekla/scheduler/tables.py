@@ -23,6 +23,9 @@ class Tables:
     def __init__(self) -> None:
         self.columns = Columns()
         self.rows: list[Node] = []
+        self._frozen: tuple[Node, ...] | None = None
+        self._cordoned: tuple[int, ...] = ()
+        self._tainted: tuple[int, ...] = ()
         self.lines: dict[str, int] = {}
         self.allocatable = new_table(0, len(self.columns))
         self.used = new_table(0, len(self.columns))
@@ -64,6 +67,7 @@ class Tables:
         if line is None or not self.columns.covers(node.allocatable):
             return False
         self.rows[line] = node
+        self._frozen = None
         self.allocatable[line] = self.columns.row(node.allocatable)
         return True
 
@@ -88,13 +92,19 @@ class Tables:
         return True
 
     def nodes(self) -> Nodes:
+        if self._frozen is None:
+            self._frozen = tuple(self.rows)
+            self._cordoned = tuple(line for line, node in enumerate(self.rows) if node.unschedulable)
+            self._tainted = tuple(line for line, node in enumerate(self.rows) if node.taints)
         return Nodes(
-            rows=tuple(self.rows),
+            rows=self._frozen,
             allocatable=self.allocatable.copy(order="F"),
             used=self.used.copy(order="F"),
             releasing=self.releasing.copy(order="F"),
             assumed=self.assumed.copy(order="F"),
             ports={line: tuple(held) for line, held in self.ports.items() if held},
+            cordoned=self._cordoned,
+            tainted=self._tainted,
         )
 
     def _add_shape(self, shape: Shape) -> bool:

@@ -35,7 +35,9 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         super().__init__(arguments, session)
         self._nodes = session.snapshot.nodes.rows
         self._avoided = [
-            line for line, node in enumerate(self._nodes) if any(t.effect == "PreferNoSchedule" for t in node.taints)
+            line
+            for line in session.snapshot.nodes.tainted
+            if any(taint.effect == "PreferNoSchedule" for taint in self._nodes[line].taints)
         ]
         columns = session.snapshot.columns
         self._balanced = [0, 1, *([columns.index[_GPU]] if _GPU in columns.index else [])]

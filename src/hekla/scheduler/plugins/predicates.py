@@ -34,9 +34,8 @@ class Predicates(SchedulerPlugin, NodeFilter):
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         super().__init__(arguments, session)
-        self._nodes = session.snapshot.nodes.rows
-        self._cordoned = [line for line, node in enumerate(self._nodes) if node.unschedulable]
-        self._tainted = [line for line, node in enumerate(self._nodes) if node.taints]
+        nodes = session.snapshot.nodes
+        self._nodes, self._cordoned, self._tainted = nodes.rows, nodes.cordoned, nodes.tainted
 
     def refusals(self, constraints: Constraints) -> Sequence[Refusal]:
         found: list[Refusal] = []
@@ -65,9 +64,9 @@ class Predicates(SchedulerPlugin, NodeFilter):
         }
         return [name for name in constraints.unsupported if name not in off or self.arguments[off[name]]]
 
-    def _cordoned_for(self, constraints: Constraints) -> list[int]:
+    def _cordoned_for(self, constraints: Constraints) -> Sequence[int]:
         if self._cordoned and tolerates(constraints.tolerations, _UNSCHEDULABLE_TAINT):
-            return []
+            return ()
         return self._cordoned
 
     def _repelling(self, tolerations: tuple[Toleration, ...]) -> list[int]:
