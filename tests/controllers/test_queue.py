@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from hekla.api.kinds import COMMAND, QUEUE
+from hekla.api.meta import annotations_of
+from hekla.controllers.queue import decide_state
+from tests import make
+from tests.controllers.bench import Bench, on_bench
+
+TABLE = [
+    ("", "SyncQueue", 0, "Open"),
+    ("", "OpenQueue", 0, "Open"),
+    ("", "CloseQueue", 0, "Closed"),
+    ("Open", "SyncQueue", 3, "Open"),
+    ("Open", "CloseQueue", 0, "Closed"),
+    ("Open", "CloseQueue", 1, "Closing"),
+    ("Closing", "SyncQueue", 1, "Closing"),
+    ("Closing", "SyncQueue", 0, "Closed"),
+    ("Closing", "OpenQueue", 1, "Open"),
+    ("Closing", "CloseQueue", 0, "Closed"),
+    ("Closed", "SyncQueue", 0, "Closed"),
+    ("Closed", "SyncQueue", 2, "Closed"),
+    ("Closed", "OpenQueue", 0, "Open"),
+    ("Closed", "CloseQueue", 2, "Closed"),
+    ("Unknown", "SyncQueue", 0, "Unknown"),
+    ("Unknown", "OpenQueue", 0, "Open"),
+    ("Unknown", "CloseQueue", 1, "Closing"),
+]
+
+
+@pytest.mark.parametrize(("state", "action", "groups", "after"), TABLE)
+def test_states(state: str, action: str, groups: int, after: str) -> None:
+    assert decide_state(state, action, groups) == after
+
+
+async def state_of(bench: Bench, name: str) -> str:
+    queue = await bench.client.find(QUEUE, name)
+    return str(((queue or {}).get("status") or {}).get("state") or "")
+
+
+async def until_states(bench: Bench, **states: str) -> None:
+    async def reached() -> bool:
+        return {name: await state_of(bench, name) for name in states} == states
+
+    await bench.until(reached, f"queues are {states}")
+
+
+def new_queue(name: str, parent: str = "") -> dict[str, object]:
+    queue = make.queue(name, "", **({"parent": parent} if parent else {}))
+    return {**queue, "metadata": {"name": name}, "status": {}}
+
+
+def test_root_and_default_are_there_and_open() -> None:
+    async def script(bench: Bench) -> None:
+        await until_states(bench, root="Open", default="Open")
+        assert (await bench.client.get(QUEUE, "default"))["spec"]["parent"] == "root"
+
+    on_bench(script)
+
+
+def test_a_queue_closes_and_opens_by_command_and_takes_its_children_along() -> None:
+    async def script(bench: Bench) -> None:
+        parent = await bench.client.create(QUEUE, new_queue("parent"))
+        await bench.client.create(QUEUE, new_queue("child", "parent"))
+        await until_states(bench, parent="Open", child="Open")
+        await bench.client.create(COMMAND, make.command("CloseQueue", parent, "Queue"))
+        await until_states(bench, parent="Closed", child="Closed")
+        child = await bench.client.get(QUEUE, "child")
+        assert annotations_of(child)["volcano.sh/closed-by-parent"] == "true"
+        await bench.client.create(COMMAND, make.command("OpenQueue", parent, "Queue"))
+        await until_states(bench, parent="Open", child="Open")
+        await bench.settle()
+        assert annotations_of(await bench.client.get(QUEUE, "child"))["volcano.sh/closed-by-parent"] == "false"
+        assert await bench.client.find_all(COMMAND) == []
+
+    on_bench(script)
+
+
+def test_a_queue_that_was_closed_itself_stays_closed_when_its_parent_opens() -> None:
+    async def script(bench: Bench) -> None:
+        parent = await bench.client.create(QUEUE, new_queue("parent"))
+        child = await bench.client.create(QUEUE, new_queue("child", "parent"))
+        await until_states(bench, parent="Open", child="Open")
+        await bench.client.create(COMMAND, make.command("CloseQueue", child, "Queue"))
+        await until_states(bench, child="Closed")
+        for action, state in (("CloseQueue", "Closed"), ("OpenQueue", "Open")):
+            await bench.client.create(COMMAND, make.command(action, parent, "Queue"))
+            await until_states(bench, parent=state)
+        await bench.settle()
+        assert await state_of(bench, "child") == "Closed"
+
+    on_bench(script)
