@@ -1,0 +1,149 @@
+"""The job controller against an API server: what a person would see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, SECRET, SERVICE
+from hekla.api.meta import name_of, uid_of
+from tests import make
+from tests.controllers.bench import Bench, on_bench
+
+
+async def events(bench: Bench) -> list[str]:
+    return [f"{event['reason']}: {event['message']}" for event in await bench.client.find_all(EVENT, "default")]
+
+
+async def uids(bench: Bench, kind: Any) -> dict[str, str]:
+    return {name_of(one): uid_of(one) for one in await bench.client.find_all(kind, "default")}
+
+
+def test_a_restarted_pod_finds_everything_as_it_was() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartPod")]
+        plugins: dict[str, list[str]] = {"svc": [], "ssh": []}
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies, plugins=plugins))
+        pods = {name_of(pod): uid_of(pod) for pod in await bench.until_running(2)}
+        before = [await uids(bench, kind) for kind in (SERVICE, CONFIG_MAP, SECRET, POD_GROUP)]
+        await bench.end("demo-worker-0", "Failed", 1)
+        await bench.until_running(2)
+        await bench.settle()
+        assert [await uids(bench, kind) for kind in (SERVICE, CONFIG_MAP, SECRET, POD_GROUP)] == before
+        after = await uids(bench, POD)
+        assert after["demo-worker-1"] == pods["demo-worker-1"]
+        assert after["demo-worker-0"] != pods["demo-worker-0"]
+
+    on_bench(script)
+
+
+def test_another_ones_object_is_never_touched() -> None:
+    async def script(bench: Bench) -> None:
+        mine = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-svc", "namespace": "default"}}
+        await bench.client.create(CONFIG_MAP, {**mine, "data": {"note": "mine"}})
+        job = await bench.create(make.new_job(plugins={"svc": []}))
+        await bench.settle()
+        assert (
+            'PluginError: Execute plugin when job add failed, err: configmap "demo-svc" exists and does not belong to '
+            "this job"
+        ) in await events(bench)
+        await bench.command("TerminateJob", job)
+        await bench.until_phase("Terminated")
+        assert (await bench.client.get(CONFIG_MAP, "demo-svc", "default"))["data"] == {"note": "mine"}
+
+    on_bench(script)
+
+
+def test_a_claim_is_made_once_and_a_missing_one_is_named() -> None:
+    async def script(bench: Bench) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await bench.create(make.new_job(volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
+        (pod,) = await bench.until_running(1)
+        (made,) = await bench.client.find_all(PERSISTENT_VOLUME_CLAIM, "default")
+        job = await bench.client.get(JOB, "demo", "default")
+        assert job["spec"]["volumes"][0]["volumeClaimName"] == name_of(made)
+        assert job["status"]["controlledResources"] == {f"volume-pvc-{name_of(made)}": name_of(made)}
+        assert pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] == "/data"
+        await bench.create(make.new_job("other", volumes=[{"mountPath": "/d", "volumeClaimName": "nothere"}]))
+        await bench.settle()
+        assert any("pvc nothere is not found" in event for event in await events(bench))
+
+    on_bench(script)
+
+
+def test_scaling_up_tells_the_gang_and_the_host_list() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 1), plugins={"svc": []}))
+        await bench.until_running(1)
+        await bench.scale("demo", 0, 3)
+        await bench.until_running(3)
+        (group,) = await bench.client.find_all(POD_GROUP)
+        assert (group["spec"]["minMember"], group["spec"]["minTaskMember"]) == (3, {"worker": 3})
+        hosts = (await bench.client.get(CONFIG_MAP, "demo-svc", "default"))["data"]
+        assert hosts["VC_WORKER_NUM"] == "3"
+
+    on_bench(script)
+
+
+def test_a_task_is_made_when_the_one_it_depends_on_is_ready() -> None:
+    async def script(bench: Bench) -> None:
+        after = make.task("second", 1, dependsOn={"name": ["first"]})
+        await bench.create(make.new_job("demo", make.task("first", 1), after, minAvailable=1))
+        names = sorted(name_of(pod) for pod in await bench.until_running(2))
+        assert names == ["demo-first-0", "demo-second-0"]
+
+    on_bench(script)
+
+
+def test_a_delayed_restart_comes_once_and_is_counted() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartJob", timeout="30s")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        await bench.end("demo-worker-0", "Failed", 1)
+        await bench.settle()
+        await bench.until_running(2)
+        await bench.settle()
+        status = (await bench.client.get(JOB, "demo", "default"))["status"]
+        assert (status["state"]["phase"], status["retryCount"]) == ("Running", 1)
+        assert "ExecuteAction: Execute action RestartJob after 30s" in await events(bench)
+
+    on_bench(script)
+
+
+def test_arguments_nobody_reads_are_told_on_the_job() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job(plugins={"svc": ["--no-such-thing"]}))
+        await bench.until_running(1)
+        await bench.settle()
+        expected = "PluginError: arguments of plugin svc: flag provided but not defined: -no-such-thing"
+        assert expected in await events(bench)
+
+    on_bench(script)
+
+
+def test_a_quiet_job_causes_no_writes() -> None:
+    async def script(bench: Bench) -> int:
+        await bench.create(make.new_job("demo", make.task("worker", 3), plugins={"env": [], "svc": []}))
+        await bench.until_running(3)
+        await bench.settle()
+        before = bench.transport.writes
+        for _ in range(10):
+            await bench.settle()
+        return bench.transport.writes - before
+
+    assert on_bench(script)[0] == 0
+
+
+def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": []}))
+        await bench.until_running(2)
+        await bench.client.delete(JOB, "demo", "default", propagation="Background")
+        new = await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": []}))
+        await bench.settle()
+        pods = await bench.until_running(2)
+        owners = {reference["uid"] for pod in pods for reference in pod["metadata"]["ownerReferences"]}
+        assert owners == {uid_of(new)}
+        assert not (await bench.client.get(JOB, "demo", "default"))["status"].get("retryCount")
+
+    on_bench(script)
