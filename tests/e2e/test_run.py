@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.local_cluster import HEKLA, HELLO_GANG, clean_environment, mounts_of, processes_of
+from tests.eventually import eventually
 
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
@@ -127,3 +128,16 @@ def test_help_and_version_need_no_cluster() -> None:
         assert done.returncode == 0
         assert "Example:" in done.stdout or "Try:" in done.stdout
     assert subprocess.run([HEKLA, "--version"], capture_output=True, timeout=30).returncode == 0
+
+
+def test_a_killed_run_takes_its_private_cluster_with_it(tmp_path: Path) -> None:
+    job = write(tmp_path, JOB, command='["sleep", "600"]')
+    environment = {**clean_environment(), "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen([HEKLA, "run", job], stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "1 running" in line:
+            break
+    process.kill()
+    process.communicate()
+    eventually(lambda: not processes_of(tmp_path) and not mounts_of(tmp_path), what="nothing is left")

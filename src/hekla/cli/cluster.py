@@ -47,13 +47,13 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     Example:  hekla up --nodes 3
     """
     from hekla.local.components import ClusterSettings
-    from hekla.local.launch import launch_detached
+    from hekla.local.launch import launch_cluster
 
     layout = cluster.layout()
     settings = ClusterSettings(data_dir=layout.root, **parameters)
     settings.validate()
     if detach:
-        launch_detached(settings).wait_until_ready()
+        launch_cluster(settings, outlives_us=True).wait_until_ready()
         _announce(layout, cluster.kubeconfig, stop=f"hekla down{_data_dir_flag(cluster)}")
         return
     from hekla.local.cluster import run_cluster

@@ -65,10 +65,10 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any], file: str) -> It
         yield options.connection(), False
         return
     from hekla.local.components import ClusterSettings
-    from hekla.local.launch import launch_detached
+    from hekla.local.launch import launch_cluster
 
     directory = options.data_dir or Path(tempfile.mkdtemp(prefix="hekla-run-"))
-    launched = launch_detached(ClusterSettings(data_dir=directory, **size))
+    launched = launch_cluster(ClusterSettings(data_dir=directory, **size), outlives_us=False)
     if sys.stdout.isatty():
         click.echo("Starting a cluster for this run …")
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from hekla.errors import HeklaError, UsageError
 from hekla.local.components import ClusterSettings
 from hekla.local.layout import Layout
+from hekla.local.supervisor import stop_with_parent
 from hekla.log import configure_logging, get_logger
 
 log = get_logger("supervisor")
@@ -55,17 +56,23 @@ class LaunchedCluster:
             return
 
 
-def launch_detached(settings: ClusterSettings) -> LaunchedCluster:
-    """Fork a supervisor into a session of its own. Call before any event loop or thread exists."""
+def launch_cluster(settings: ClusterSettings, *, outlives_us: bool) -> LaunchedCluster:
+    """Fork a supervisor into a session of its own. Call before any event loop or thread exists.
+
+    Unless it is to outlive this process, it stops when we do, however we end.
+    """
     settings.validate()
     layout = Layout(settings.data_dir)
     layout.prepare()
+    parent = os.getpid()
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
         os.close(read_end)
+        if not outlives_us:
+            stop_with_parent(parent)
         _supervise(settings, layout, write_end)
     os.close(write_end)
     return LaunchedCluster(pid, read_end)

@@ -212,9 +212,7 @@ def _become(component: Component, ready_pipe: int, parent: int, log_level: str) 
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(0)
+        stop_with_parent(parent)
         _redirect(component.log)
         configure_logging(log_level)
         run_until_terminated(component.run, ready=lambda word: _say_ready(ready_pipe, word))
@@ -244,6 +242,13 @@ def run_until_terminated(run: Callable[[Ready], Awaitable[None]], *, ready: Read
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, contextlib.suppress(asyncio.CancelledError):
         runner.run(main())
+
+
+def stop_with_parent(parent: int) -> None:
+    """Have the kernel send us SIGTERM when our parent ends, even by SIGKILL. Call right after forking."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(0)
 
 
 def _say_ready(pipe: int, word: str) -> None:
