@@ -73,9 +73,11 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any], file: str) -> It
         click.echo("Starting a cluster for this run …")
     try:
         # While the cluster starts, this process loads what it needs to talk to it.
-        import aiohttp  # noqa: F401
         import rich.live  # noqa: F401
 
+        from hekla.client.transport import load_http_library
+
+        load_http_library()
         launched.wait_until_ready()
         yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), True
     finally:

@@ -156,6 +156,11 @@ class HttpTransport:
         return URL(self._base_url + path, encoded=True)
 
 
+def load_http_library() -> None:
+    """Import it now, while there is time, instead of at the first request."""
+    import aiohttp  # noqa: F401
+
+
 async def _nothing() -> AsyncIterator[bytes]:
     chunks: tuple[bytes, ...] = ()
     for chunk in chunks:
