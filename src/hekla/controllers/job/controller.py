@@ -96,6 +96,12 @@ class JobController:
         for reply in decision.announce:
             self._tell(job, NORMAL, "ExecuteAction", f"Execute action {reply.action} after {reply.delay_text}")
         order = Order(str(command.get("action") or "")) if command else decision.order
+        if order.action != JobAction.SYNC_JOB:
+            cause = order.occurrence.event if order.occurrence else "Command"
+            pod = order.occurrence.pod if order.occurrence else ""
+            log.info("executing", job=job.key, action=order.action, phase=job.phase, cause=cause, pod=pod)
+            if not order.announced:
+                self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
         # 3. Converge, or kill what has to go.
         if operation(job.phase, order.action) is Operation.SYNC:
             await self._sync(scene)
@@ -112,9 +118,6 @@ class JobController:
         targets = victims(job, scene.pods, what, order.action, order.occurrence)
         counts = count_pods(job, scene.pods, [pod.uid for pod in targets])
         after = self._next_phase(job, order.action, counts)
-        if order.action != JobAction.SYNC_JOB:
-            self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
-            log.info("executing", job=job.key, action=order.action, phase=job.phase, next=after.phase)
         status = new_status(job, counts, after.phase, _records(job), retries=after.retries)
         if what is Operation.KILL_TARGET:
             await self._kill_target(scene, order, targets, status)

@@ -20,10 +20,14 @@ from hekla.controllers.job.policy import Answer, Occurrence, answer
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An action, and the occurrence it answers (None for a Command or plain converging)."""
+    """An action, and the occurrence it answers (None for a Command or plain converging).
+
+    One that was `announced` when its delay began is not announced again when it is over.
+    """
 
     action: str
     occurrence: Occurrence | None = None
+    announced: bool = False
 
 
 CONVERGE = Order(JobAction.SYNC_JOB)
@@ -67,7 +71,7 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
             if one.event == JobEvent.UNKNOWN and reply.action in TARGET_ACTIONS:
                 # The group stays Unknown after a target kill; once is enough for each time it becomes so.
                 waiting.answered.add(_mark(one))
-            return Decision(Order(reply.action, one), next_due, tuple(announce))
+            return Decision(Order(reply.action, one, bool(reply.delay)), next_due, tuple(announce))
         if _mark(one) not in waiting.announced:
             waiting.announced.add(_mark(one))
             announce.append(reply)
