@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +127,10 @@ def remove_tree(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     elif path.exists():
-        shutil.rmtree(path, onerror=_open_and_retry)
+        if sys.version_info >= (3, 12):
+            shutil.rmtree(path, onexc=_open_and_retry)
+        else:
+            shutil.rmtree(path, onerror=_open_and_retry)
 
 
 def _open_and_retry(function: Callable[..., Any], path: str, _: Any) -> None:

@@ -63,6 +63,8 @@ class ProcessLauncher:
                 cwd="/",
                 start_new_session=True,
             )
+        except OSError as error:
+            raise LaunchError(f"the container's shim could not be started: {error}") from error
         finally:
             os.close(descriptor)
         assert process.stdout is not None

@@ -74,7 +74,14 @@ async def read_log(directory: PodDirectory, container: str, options: LogOptions,
 async def _pieces(
     directory: PodDirectory, container: str, number: int, options: LogOptions, clock: Clock
 ) -> AsyncIterator[bytes]:
-    reader = _Reader(directory.log(container, number))
+    with contextlib.closing(_Reader(directory.log(container, number))) as reader:
+        async for piece in _read_and_follow(reader, directory, container, number, options, clock):
+            yield piece
+
+
+async def _read_and_follow(
+    reader: _Reader, directory: PodDirectory, container: str, number: int, options: LogOptions, clock: Clock
+) -> AsyncIterator[bytes]:
     since = options.since(clock.now())
     lines = (await asyncio.to_thread(reader.read)).splitlines(keepends=True)
     if since is not None:
@@ -115,40 +122,56 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._inode = 0  # of the file read last
-        self._position = 0
+        self._file: BinaryIO | None = None  # where we are; kept open, so that its inode is not given to another
 
     def read(self) -> bytes:
         """All whole lines not given before."""
-        with contextlib.ExitStack() as stack:
-            return b"".join(self._read_on(file, inode) for inode, file in self._unread(stack))
+        pieces = []
+        for file in self._newer_files():
+            pieces.append(self._rest())
+            self.close()
+            self._file = file
+        pieces.append(self._rest())
+        return b"".join(pieces)
 
-    def _unread(self, stack: contextlib.ExitStack) -> list[tuple[int, BinaryIO]]:
-        """From the file we are in (or the oldest, when it is no longer there) to the newest.
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _rest(self) -> bytes:
+        if self._file is None:
+            return b""
+        begun = self._file.tell()
+        data = self._file.read()
+        whole = data.rfind(b"\n") + 1
+        self._file.seek(begun + whole)
+        return data[:whole]
+
+    def _newer_files(self) -> list[BinaryIO]:
+        """Those after the one we are in, oldest first; all of them when it has been dropped already.
 
         Opened newest first: files renamed meanwhile are then met twice, and not missed.
         """
-        found: dict[int, BinaryIO] = {}
-        names = [self._path.name, *(f"{self._path.name}.{number}" for number in range(1, LOG_FILES))]
-        for name in names:
+        seen = {_inode(self._file)} if self._file is not None else set()
+        found: list[BinaryIO] = []
+        for name in [self._path.name, *(f"{self._path.name}.{number}" for number in range(1, LOG_FILES))]:
             try:
-                file = stack.enter_context(self._path.with_name(name).open("rb"))
+                file = self._path.with_name(name).open("rb")
             except FileNotFoundError:
                 continue
-            inode = os.fstat(file.fileno()).st_ino
-            found.setdefault(inode, file)
-            if inode == self._inode:
+            if self._file is not None and _inode(file) == _inode(self._file):
+                file.close()
                 break
-        return list(reversed(found.items()))
+            if _inode(file) in seen:
+                file.close()
+                continue
+            seen.add(_inode(file))
+            found.append(file)
+        return found[::-1]
 
-    def _read_on(self, file: BinaryIO, inode: int) -> bytes:
-        if inode != self._inode:
-            self._inode, self._position = inode, 0
-        file.seek(self._position)
-        data = file.read()
-        data = data[: data.rfind(b"\n") + 1]
-        self._position += len(data)
-        return data
+
+def _inode(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_ino
 
 
 def _is_readable(descriptor: int) -> bool:
