@@ -101,7 +101,7 @@ class QueueController:
             await self._write_state(key, after)
         if action == JobAction.CLOSE_QUEUE and after != state:
             self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
-        if action == JobAction.OPEN_QUEUE and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
+        if action == JobAction.OPEN_QUEUE and annotations_of(queue).get(CLOSED_BY_PARENT) != "false":
             await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: "false"}}})
         if action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT and state not in _SHUT:
             await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}})

@@ -42,15 +42,14 @@ def plan(job: Job, pods: list[Pod], *, may_create: bool) -> Plan:
     """What is missing, what is too much and what is left over from a kill."""
     taken = {pod.name for pod in pods}
     replicas = {task.name: task.replicas for task in job.tasks}
+    wanted = [task for task in job.tasks if may_create and dependencies_ready(job, task, pods)]
     create = [
-        (task, index)
-        for task in job.tasks
-        for index in range(task.replicas)
-        if may_create and pod_name(job, task, index) not in taken and dependencies_ready(job, task, pods)
+        (task, index) for task in wanted for index in range(task.replicas) if pod_name(job, task, index) not in taken
     ]
     staying = [pod for pod in pods if not pod.deleting]
     delete = [pod for pod in staying if pod.marked or is_left_over(job, pod)]
-    surplus = [pod for pod in staying if pod not in delete and pod.index >= replicas.get(pod.task, 0)]
+    going = {pod.uid for pod in delete}
+    surplus = [pod for pod in staying if pod.uid not in going and pod.index >= replicas.get(pod.task, 0)]
     return Plan(tuple(create), tuple(surplus), tuple(delete))
 
 
