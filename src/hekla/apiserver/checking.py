@@ -45,9 +45,9 @@ def _check(value: Any, node: Node, path: str, problems: list[Problem]) -> None:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         _check_number(value, node, path, problems)
     if node.any_of and not any(not check(value, each, path) for each in node.any_of):
-        problems.append(invalid(path, value, f'"{path}" must validate at least one schema (anyOf)', quoted=False))
+        problems.append(invalid(path, value, f'"{path}" must validate at least one schema (anyOf)', by_type=True))
     if node.one_of and sum(not check(value, each, path) for each in node.one_of) != 1:
-        problems.append(invalid(path, value, f'"{path}" must validate one and only one schema (oneOf)', quoted=False))
+        problems.append(invalid(path, value, f'"{path}" must validate one and only one schema (oneOf)', by_type=True))
 
 
 def _is(value: Any, type_: str) -> bool:

@@ -21,8 +21,9 @@ class Problem:
         return f"{self.field}: {self.message}"
 
 
-def invalid(field: str, value: Any, why: str, *, quoted: bool = True) -> Problem:
-    shown = _show(value) if quoted else json.dumps(_name(value))
+def invalid(field: str, value: Any, why: str, *, by_type: bool = False) -> Problem:
+    """`by_type` shows only what kind of value it is, not the value."""
+    shown = json.dumps(_name(value)) if by_type else _show(value)
     return Problem(field, "FieldValueInvalid", f"Invalid value: {shown}: {why}")
 
 
