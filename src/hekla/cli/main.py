@@ -28,6 +28,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "status": ("hekla.cli.cluster", "status", "Show the local cluster's components and nodes."),
     "logs": ("hekla.cli.logs", "logs", "Print a job's logs, merged and prefixed by pod."),
     "why": ("hekla.cli.why", "why", "Say why a job is waiting."),
+    "plan": ("hekla.cli.plan", "plan", "Say where a job's pods would go, before it is submitted."),
     "job": ("hekla.cli.job", "job", "List, view, run, suspend, resume and delete jobs."),
     "apiserver": ("hekla.cli.serve", "apiserver", "Run the API server alone."),
     "controllers": ("hekla.cli.serve", "controllers", "Run the controllers alone."),
@@ -36,7 +37,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
 }
 _SECTIONS = (
-    ("Run", ("run", "logs", "why", "job")),
+    ("Run", ("run", "plan", "logs", "why", "job")),
     ("Local cluster", ("up", "down", "status")),
     ("On a cluster of your own", ("install", "controllers", "scheduler", "node", "apiserver")),
 )

@@ -36,11 +36,11 @@ def require_kind(document: Document) -> Kind:
     return kind
 
 
-async def create_document(client: Client, document: Document) -> Obj:
+async def create_document(client: Client, document: Document, *, dry_run: bool = False) -> Obj:
     """Create the object as written; unknown fields are mistakes, and all mistakes are told at once."""
     kind = require_kind(document)
     try:
-        return await client.create(kind, document.obj, field_validation="Strict")
+        return await client.create(kind, document.obj, field_validation="Strict", dry_run=dry_run)
     except AlreadyExists:
         name = name_of(document.obj)
         raise UsageError(

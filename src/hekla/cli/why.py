@@ -1,17 +1,23 @@
-"""`hekla why JOB`: what a waiting job waits for, from its PodGroup, its pods and its queue."""
+"""`hekla why JOB`: what a waiting job waits for.
+
+The answer is not remembered but worked out: the scheduler's core runs on a copy of the cluster's objects and says what
+is in the way now. What the PodGroup's condition says stands beside it in the JSON form.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from hekla.api.batch import JOB_NAME
 from hekla.api.kinds import JOB, POD, POD_GROUP, QUEUE, Obj
-from hekla.api.meta import uid_of
+from hekla.api.meta import name_of, uid_of
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
 from hekla.cli.progress import failures, is_finished, phase_of, task_rows, waiting_reason
+from hekla.cli.rehearse import decision_about, print_decision, read_cluster, rehearse_with
 from hekla.client.rest import Client
 from hekla.errors import UsageError
 
@@ -33,6 +39,7 @@ def why(cluster: ClusterOptions, job: str, output: str) -> None:
     else:
         for line in _sentences(answer):
             click.echo(line)
+        print_decision(answer["decision"])
 
 
 async def explain_job(client: Client, connection: Connection, name: str) -> dict[str, Any]:
@@ -45,11 +52,17 @@ async def explain_job(client: Client, connection: Connection, name: str) -> dict
     queue_name = str(job["spec"].get("queue") or "default")
     queue = await client.find(QUEUE, queue_name)
     code, sentence = waiting_reason(group, pods)
+    decision: Mapping[str, Any] = {}
+    if group is not None and not is_finished(job):
+        plan = rehearse_with(await read_cluster(client))
+        decision = decision_about(plan, name_of(group), connection.namespace)
     return {
         "job": name,
         "phase": phase_of(job),
-        "reason": code,
-        "message": sentence,
+        "reason": str(decision.get("reason") or code),
+        "message": str(decision.get("sentence") or sentence),
+        "condition": {"reason": code, "message": sentence},
+        "decision": decision,
         "queue": {"name": queue_name, "state": _queue_state(queue)},
         "podGroup": {"phase": ((group or {}).get("status") or {}).get("phase", "") if group else "absent"},
         "minAvailable": job["spec"].get("minAvailable"),

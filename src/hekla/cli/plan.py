@@ -1,0 +1,112 @@
+"""`hekla plan FILE`: what would happen to a job if it were submitted now. Nothing is written.
+
+The job goes through admission (a dry run), its pods are made as the controller would make them, and the scheduler's
+core places them on a copy of the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import click
+
+from hekla.api.job_plugins import registered
+from hekla.api.kinds import JOB, POD, Obj, kind_of
+from hekla.api.meta import name_of, namespace_of, timestamp
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.main import EXIT_UNPLACEABLE
+from hekla.cli.manifest import BadFile, Document, read_manifest
+from hekla.cli.output import print_table
+from hekla.cli.rehearse import decision_about, print_decision, read_cluster, rehearse_with
+from hekla.cli.submit import check_documents, create_document
+from hekla.client.rest import Client
+from hekla.clock import SystemClock
+from hekla.controllers.job.model import Job, read_job
+from hekla.controllers.job.plugin import configured_plugins
+from hekla.controllers.job.podgroup import build_pod_group
+from hekla.controllers.job.pods import build_pod
+
+
+@click.command()
+@cluster_options
+@click.argument("file")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def plan(cluster: ClusterOptions, file: str, output: str) -> int:
+    """Say where the pods of the job in FILE would go now, or why it would wait.
+
+    \b
+    0 it fits, 2 it would wait, 3 the file is wrong
+    Example:  hekla plan examples/hello-gang/job.yaml
+    """
+    documents = read_manifest(file)
+    jobs = [document for document in documents if kind_of(document.obj) is JOB]
+    if len(jobs) != 1:
+        raise BadFile(f"{file}: `hekla plan` needs exactly one batch.volcano.sh Job in the file, found {len(jobs)}")
+    connection = cluster.connection()
+    check_documents(jobs, connection.namespace)
+    answer = with_client(connection, lambda client: plan_job(client, jobs[0]))
+    if output == "json":
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        _print(answer)
+    return 0 if answer["fits"] else EXIT_UNPLACEABLE
+
+
+async def plan_job(client: Client, document: Document) -> dict[str, Any]:
+    """Placements by pod, or the decision that says why not."""
+    job = read_job(await create_document(client, document, dry_run=True))
+    cluster = await read_cluster(client)
+    priorities = {name_of(obj): int(obj.get("value") or 0) for obj in cluster if obj.get("kind") == "PriorityClass"}
+    group = _as_if_stored(build_pod_group(job, priorities))
+    pods = await _render_pods(client, job)
+    result = rehearse_with(cluster, [group, *pods])
+    bindings = result.bindings()
+    placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
+    return {
+        "job": job.key.name,
+        "queue": job.obj["spec"].get("queue"),
+        "minAvailable": job.obj["spec"].get("minAvailable"),
+        "fits": len(placed) >= int(job.obj["spec"].get("minAvailable") or 0) and bool(placed),
+        "placements": placed,
+        "waiting": [name_of(pod) for pod in pods if name_of(pod) not in placed],
+        "decision": dict(decision_about(result, name_of(group), namespace_of(group))),
+    }
+
+
+async def _render_pods(client: Client, job: Job) -> list[Obj]:
+    """The pods as the controller would make them, with the server's defaults: asked for once a task."""
+    plugins = configured_plugins(job, registered())
+    pods: list[Obj] = []
+    for task in job.tasks:
+        defaults: Obj | None = None
+        for index in range(task.replicas):
+            pod = build_pod(job, task, index, claims={}, rng=random.Random(0))
+            for configured in plugins:
+                configured.plugin.shape_pod(pod, job)
+            if defaults is None:
+                defaults = (await client.create(POD, pod, dry_run=True))["spec"]
+            pods.append(_as_if_stored({**pod, "spec": defaults}))
+    return pods
+
+
+def _as_if_stored(obj: Obj) -> Obj:
+    """With what a server would add: an identity and an age."""
+    now = timestamp(SystemClock().now())
+    metadata = {**obj["metadata"], "uid": f"planned-{name_of(obj)}", "creationTimestamp": now, "resourceVersion": "1"}
+    return {**obj, "metadata": metadata, "status": {"phase": "Pending"}}
+
+
+def _print(answer: dict[str, Any]) -> None:
+    name = answer["job"]
+    if answer["fits"]:
+        click.echo(f"{name} would start now in queue {answer['queue']}.\n")
+        print_table(["POD", "NODE"], sorted(answer["placements"].items()))
+        if answer["waiting"]:
+            click.echo(f"\n{len(answer['waiting'])} more would wait: {', '.join(answer['waiting'][:5])}")
+        return
+    decision = answer["decision"]
+    click.echo(f"{name} would wait: {decision.get('reason', 'Unschedulable')}")
+    click.echo(f"  {decision.get('sentence', 'the scheduler places none of its pods')}")
+    print_decision(decision)

@@ -1,0 +1,52 @@
+"""The scheduler's core run on a copy of a cluster's objects, for `why` and `plan`. Nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+from hekla.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.cli.output import print_table
+from hekla.client.rest import Client
+from hekla.scheduler.plan import Plan
+from hekla.scheduler.rehearsal import rehearse
+
+
+async def read_cluster(client: Client) -> list[Obj]:
+    """Everything the scheduler looks at."""
+    kinds = (NODE, QUEUE, POD_GROUP, POD, PRIORITY_CLASS)
+    lists = await asyncio.gather(*(client.find_all(kind) for kind in kinds))
+    return [obj for objects in lists for obj in objects]
+
+
+def rehearse_with(cluster: Iterable[Obj], extra: Iterable[Obj] = ()) -> Plan:
+    return rehearse([*cluster, *extra])
+
+
+def decision_about(plan: Plan, group: str, namespace: str) -> Mapping[str, Any]:
+    """Why a group waits; empty when it does not."""
+    for decision in plan.decisions():
+        if decision["group"]["name"] == group and decision["group"]["namespace"] == namespace:
+            return decision
+    return {}
+
+
+def print_decision(decision: Mapping[str, Any]) -> None:
+    """The clauses with their node counts, and what was wanted against what is there."""
+    if decision.get("clauses"):
+        click.echo()
+        total = decision.get("nodes", 0)
+        rows = [[clause["text"], f"{clause['nodes']} of {total}"] for clause in decision["clauses"]]
+        print_table(["WHY A NODE DOES NOT DO", "NODES"], rows)
+    if decision.get("resources"):
+        click.echo()
+        print_table(
+            ["RESOURCE", "ONE POD WANTS", "MOST FREE ON A NODE", "FREE IN ALL", "TOTAL"],
+            [[part.get(key, "") for key in _RESOURCE_KEYS] for part in decision["resources"]],
+        )
+
+
+_RESOURCE_KEYS = ("name", "wanted", "mostFree", "free", "total")
