@@ -147,7 +147,7 @@ class Bench:
 
     async def until_phase(self, phase: str, job: str = "demo") -> Obj:
         async def reached() -> Obj | None:
-            found = await self.client.get(JOB, job, "default")
+            found = await self.client.find(JOB, job, "default") or {}
             return found if ((found.get("status") or {}).get("state") or {}).get("phase") == phase else None
 
         found = await self.until(reached, f"{job} is {phase}")

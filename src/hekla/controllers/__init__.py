@@ -11,6 +11,8 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.garbage import GarbageController
 from hekla.controllers.job.controller import JobController
+from hekla.controllers.jobflow import JobFlowController
+from hekla.controllers.jobtemplate import JobTemplateController
 from hekla.controllers.podgroup import PodGroupController
 from hekla.controllers.queue import QueueController
 from hekla.controllers.sources import Sources
@@ -26,6 +28,8 @@ async def run(client: Client, *, clock: Clock, rng: random.Random, ready: Callab
     queues = QueueController(client, sources, clock=clock, recorder=recorder)
     groups = PodGroupController(client, sources, clock=clock)
     garbage = GarbageController(client, sources, clock=clock)
+    flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
+    templates = JobTemplateController(client, sources, clock=clock)
     try:
         async with asyncio.TaskGroup() as tasks:
             for informer in sources:
@@ -33,7 +37,7 @@ async def run(client: Client, *, clock: Clock, rng: random.Random, ready: Callab
             await sources.synced()
             tasks.create_task(recorder.run())
             queues.start()
-            for controller in (queues, jobs, groups, garbage):
+            for controller in (queues, jobs, groups, garbage, flows, templates):
                 tasks.create_task(controller.runner.run())
             if ready is not None:
                 ready()

@@ -6,27 +6,33 @@ import asyncio
 import random
 from collections.abc import Iterator
 
-from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
-from hekla.api.meta import controller_of
+from hekla.api.kinds import COMMAND, JOB, JOB_FLOW, JOB_TEMPLATE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.api.meta import controller_of, labels_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
 
 OWNER = "owner"
 TARGET = "target"
 QUEUE_INDEX = "queue"
+FLOW = "flow"
+TEMPLATE = "template"
+CREATED_BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 
 
 class Sources:
     def __init__(self, client: Client, rng: random.Random) -> None:
-        self.jobs = Informer(client, JOB, rng=rng)
+        self.jobs = Informer(client, JOB, indexers={FLOW: _flow_owner, TEMPLATE: _template}, rng=rng)
         self.pods = Informer(client, POD, indexers={OWNER: _job_owner}, rng=rng)
         self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, rng=rng)
         self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
         self.queues = Informer(client, QUEUE, rng=rng)
         self.priorities = Informer(client, PRIORITY_CLASS, rng=rng)
+        self.flows = Informer(client, JOB_FLOW, rng=rng)
+        self.templates = Informer(client, JOB_TEMPLATE, rng=rng)
 
     def __iter__(self) -> Iterator[Informer]:
-        return iter((self.jobs, self.pods, self.groups, self.commands, self.queues, self.priorities))
+        work = (self.jobs, self.pods, self.groups, self.commands)
+        return iter((*work, self.queues, self.priorities, self.flows, self.templates))
 
     async def synced(self) -> None:
         await asyncio.gather(*(informer.synced() for informer in self))
@@ -36,6 +42,18 @@ def _job_owner(obj: Obj) -> Iterator[str]:
     owner = controller_of(obj)
     if owner is not None and JOB.owns_reference(owner):
         yield owner["uid"]
+
+
+def _flow_owner(obj: Obj) -> Iterator[str]:
+    owner = controller_of(obj)
+    if owner is not None and JOB_FLOW.owns_reference(owner):
+        yield owner["uid"]
+
+
+def _template(obj: Obj) -> Iterator[str]:
+    made_by = labels_of(obj).get(CREATED_BY_TEMPLATE)
+    if made_by:
+        yield made_by
 
 
 def _target(command: Obj) -> Iterator[str]:

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
+from hekla.api.meta import name_of
+from tests import make
+from tests.controllers.bench import Bench, on_bench
+
+
+def template(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"tasks": [make.task("t", 1)]},
+    }
+
+
+def flow(**spec: Any) -> dict[str, Any]:
+    flows = [{"name": "one"}, {"name": "two", "dependsOn": {"targets": ["one"]}}]
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {"flows": flows, **spec},
+    }
+
+
+async def until_flow(bench: Bench, phase: str) -> dict[str, Any]:
+    async def reached() -> dict[str, Any] | None:
+        found = await bench.client.get(JOB_FLOW, "demo", "default")
+        return found if ((found.get("status") or {}).get("state") or {}).get("phase") == phase else None
+
+    found = await bench.until(reached, f"the flow is {phase}")
+    assert found is not None
+    return found
+
+
+async def jobs(bench: Bench) -> list[str]:
+    return sorted(name_of(job) for job in await bench.client.find_all(JOB))
+
+
+def test_jobs_follow_each_other() -> None:
+    async def script(bench: Bench) -> None:
+        for name in ("one", "two"):
+            await bench.client.create(JOB_TEMPLATE, template(name))
+        await bench.client.create(JOB_FLOW, flow())
+        await until_flow(bench, "Running")
+        assert await jobs(bench) == ["demo-one"]
+        await bench.until_phase("Running", "demo-one")
+        await bench.end("demo-one-t-0")
+        await bench.until_phase("Running", "demo-two")
+        await bench.end("demo-two-t-0")
+        await until_flow(bench, "Succeed")
+        await bench.settle()
+        status = (await bench.client.get(JOB_FLOW, "demo", "default"))["status"]
+        assert status["completedJobs"] == ["demo-one", "demo-two"]
+        histories = [[one["state"] for one in job["runningHistories"]] for job in status["jobStatusList"]]
+        assert histories == [["Pending", "Running", "Completed"]] * 2
+        made = (await bench.client.get(JOB_TEMPLATE, "one", "default"))["status"]
+        assert made == {"jobDependsOnList": ["demo-one"]}
+
+    on_bench(script)
+
+
+def test_a_failed_job_ends_the_flow() -> None:
+    async def script(bench: Bench) -> None:
+        for name in ("one", "two"):
+            await bench.client.create(JOB_TEMPLATE, template(name))
+        await bench.client.create(JOB_FLOW, flow())
+        await bench.until(lambda: jobs(bench), "a job is made")
+        await bench.until_phase("Running", "demo-one")
+        await bench.end("demo-one-t-0", "Failed", 3)
+        assert (await until_flow(bench, "Failed"))["status"]["failedJobs"] == ["demo-one"]
+        await bench.settle()
+        assert await jobs(bench) == ["demo-one"]
+
+    on_bench(script)
+
+
+def test_a_flow_waits_for_its_template_and_cleans_up_on_wish() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(JOB_FLOW, flow(flows=[{"name": "one"}], jobRetainPolicy="delete"))
+        await bench.settle()
+        assert await jobs(bench) == []
+        await bench.client.create(JOB_TEMPLATE, template("one"))
+        await bench.until(lambda: jobs(bench), "the job is made")
+        await bench.until_phase("Running", "demo-one")
+        await bench.end("demo-one-t-0")
+        await until_flow(bench, "Succeed")
+        await bench.settle()
+        assert await jobs(bench) == []
+
+    on_bench(script)
