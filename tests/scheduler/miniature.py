@@ -15,9 +15,12 @@ from hekla.scheduler.binder import group_status, shown_amounts
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
-from hekla.scheduler.plan import Plan
+from hekla.scheduler.plan import Eviction, Plan
 
 _MOST_CYCLES = 20
+_OF_EACH_POD = (
+    "cpu", "memory", "gpu", "selector", "tolerations", "node", "preemptable", "labels", "affinity", "spread", "role",
+)  # fmt: skip
 _PUT = {"Pod": "pod", "Node": "node", "Queue": "queue", "PodGroup": "group", "PriorityClass": "priority_class"}
 
 
@@ -26,6 +29,8 @@ class Miniature:
         self.config = config or default_config()
         self.objects: dict[tuple[str, str], Obj] = {}
         self.events: dict[str, list[str]] = {}
+        self.evicted: dict[str, str] = {}  # action by pod
+        self.linger = False
         self.cycles = 0
         self._seconds = 0
 
@@ -36,7 +41,8 @@ class Miniature:
         for queue in given.get("queues", ()):
             self.put(queue_object(queue))
         for name, value in given.get("classes", {}).items():
-            self.put({"kind": "PriorityClass", "metadata": {"name": name}, "value": value})
+            given_class = value if isinstance(value, dict) else {"value": value}
+            self.put({"kind": "PriorityClass", "metadata": {"name": name}, **given_class})
         for group in given.get("groups", ()):
             self._seconds += 10
             self.put(group_object(group))
@@ -52,7 +58,9 @@ class Miniature:
         meta.setdefault("resourceVersion", "1")
         name = (obj.get("spec") or {}).get("priorityClassName")
         if obj["kind"] == "Pod" and ("PriorityClass", name) in self.objects:
-            obj["spec"]["priority"] = self.objects["PriorityClass", name]["value"]
+            found = self.objects["PriorityClass", name]
+            obj["spec"]["priority"] = found["value"]
+            obj["spec"].setdefault("preemptionPolicy", found.get("preemptionPolicy", "PreemptLowerPriority"))
         self.objects[obj["kind"], meta["name"]] = obj
 
     def cache(self) -> Cache:
@@ -73,6 +81,10 @@ class Miniature:
 
     def apply(self, plan: Plan) -> bool:
         changed = [self._apply_queue(queue.name, shown_amounts(queue)) for queue in plan.queues]
+        changed.append(self._remove_leaving())
+        for eviction in plan.evictions:
+            changed.append(True)
+            self._evict(eviction)
         for outcome in plan.groups:
             row = outcome.group.row
             for told in outcome.announcements:
@@ -82,7 +94,7 @@ class Miniature:
             for pod, condition in outcome.pod_conditions:
                 entry = {"type": "PodScheduled", "status": "False"}
                 entry |= {"reason": condition.reason, "message": condition.message}
-                changed.append(self._apply_condition(pod.name, entry))
+                changed.append(self._apply_condition(pod.name, entry, condition.nominated))
         for placement in plan.placements:
             for pod, node in placement.pairs():
                 obj = self.objects["Pod", pod.name]
@@ -124,8 +136,25 @@ class Miniature:
                 status[key] = value
         return bool(patch)
 
-    def _apply_condition(self, pod: str, entry: dict[str, str]) -> bool:
+    def _evict(self, eviction: Eviction) -> None:
+        pod = self.objects["Pod", eviction.pod.name]
+        assert "deletionTimestamp" not in pod["metadata"], f"{eviction.pod.name} evicted twice"
+        pod["metadata"]["deletionTimestamp"] = "2030-01-02T00:00:00Z"
+        self.evicted[eviction.pod.name] = eviction.reason
+
+    def _remove_leaving(self) -> bool:
+        """Pods that were told to go in an earlier cycle are gone, unless pods of this cluster linger."""
+        going = [key for key, obj in self.objects.items() if "deletionTimestamp" in obj["metadata"]]
+        if self.linger:
+            return False
+        for key in going:
+            del self.objects[key]
+        return bool(going)
+
+    def _apply_condition(self, pod: str, entry: dict[str, str], nominated: str) -> bool:
         status = self.objects["Pod", pod].setdefault("status", {"phase": "Pending"})
+        if nominated:
+            status["nominatedNodeName"] = nominated
         if status.get("conditions") == [entry]:
             return False
         status["conditions"] = [entry]
@@ -158,13 +187,17 @@ def node_object(given: dict[str, Any]) -> Obj:
 
 def queue_object(given: dict[str, Any]) -> Obj:
     spec: dict[str, Any] = {"weight": given.get("weight", 1), "priority": given.get("priority", 0)}
-    if "capability" in given:
-        spec["capability"] = resources(given["capability"])
+    for name in ("capability", "deserved"):
+        if name in given:
+            spec[name] = resources(given[name])
+    for name in ("parent", "reclaimable", "affinity"):
+        if name in given:
+            spec[name] = given[name]
     if "guarantee" in given:
         spec["guarantee"] = {"resource": resources(given["guarantee"])}
     return {
         "kind": "Queue",
-        "metadata": {"name": given["name"]},
+        "metadata": {"name": given["name"], "annotations": given.get("annotations", {})},
         "spec": spec,
         "status": {"state": given.get("state", "Open")},
     }
@@ -179,7 +212,7 @@ def group_object(given: dict[str, Any]) -> Obj:
         spec["minResources"] = resources(given["needs"])
     return {
         "kind": "PodGroup",
-        "metadata": {"name": given["name"], "namespace": "test"},
+        "metadata": {"name": given["name"], "namespace": "test", "annotations": given.get("annotations", {})},
         "spec": spec,
         "status": {"phase": given.get("phase", "Pending")},
     }
@@ -190,7 +223,7 @@ def pods_of(group: dict[str, Any]) -> list[dict[str, Any]]:
     pods = group.get("pods", 0)
     if isinstance(pods, int):
         pods = [{} for _ in range(pods)]
-    alike = {key: value for key, value in group.items() if key in ("cpu", "memory", "gpu", "selector", "tolerations")}
+    alike = {key: value for key, value in group.items() if key in _OF_EACH_POD}
     return [{"name": f"{group['name']}-t-{number}", **alike, **pod} for number, pod in enumerate(pods)]
 
 
@@ -198,6 +231,8 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
     annotations = dict(given.get("annotations", {}))
     if group:
         annotations["scheduling.k8s.io/group-name"] = group
+    if "preemptable" in given:
+        annotations["volcano.sh/preemptable"] = str(given["preemptable"]).lower()
     if "role" in given:
         annotations["volcano.sh/task-spec"] = given["role"]
     container: dict[str, Any] = {"name": "main", "resources": {"requests": resources(given)}}
@@ -209,6 +244,7 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
         ("tolerations", "tolerations"),
         ("affinity", "affinity"),
         ("class", "priorityClassName"),
+        ("policy", "preemptionPolicy"),
         ("gates", "schedulingGates"),
         ("spread", "topologySpreadConstraints"),
         ("init", "initContainers"),
@@ -219,7 +255,12 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
     phase = given.get("phase", "Running" if "node" in given else "Pending")
     return {
         "kind": "Pod",
-        "metadata": {"name": given["name"], "namespace": "test", "annotations": annotations},
+        "metadata": {
+            "name": given["name"],
+            "namespace": given.get("namespace", "test"),
+            "annotations": annotations,
+            "labels": given.get("labels", {}),
+        },
         "spec": spec,
         "status": {"phase": phase},
     }

@@ -13,8 +13,11 @@ from tests.scheduler.miniature import Miniature, short_config
 
 CASES = Path(__file__).parent / "cases"
 PLAIN = short_config("allocate, backfill", [["priority", "gang", "conformance", "predicates"]])
+ENTER = "enqueue, allocate"
 CONFIGS: dict[str, Config] = {
     "plain": PLAIN,
+    "preempt": short_config(f"{ENTER}, preempt", [["conformance", "gang", "priority", "predicates", "proportion"]]),
+    "reclaim": short_config(f"{ENTER}, reclaim", [["conformance", "gang", "predicates", "proportion"]]),
     "default": default_config(),
     "packing": short_config(
         "enqueue, allocate, backfill",
@@ -46,6 +49,7 @@ def test_a_case_comes_out_as_expected(case: dict[str, Any]) -> None:
     world = Miniature(config_of(case.get("config", "packing")))
     world.add({"queues": [{"name": "root"}, {"name": "default"}]})
     world.add(case)
+    world.linger = case.get("linger", False)
     world.settle()
     check(world, case["expect"])
     for step in case.get("then", ()):
@@ -79,6 +83,10 @@ def check(world: Miniature, expect: dict[str, Any]) -> None:
     for pod, message in expect.get("waiting", {}).items():
         assert world.node_of(pod) is None, f"{pod} was bound to {world.node_of(pod)}"
         assert message is None or world.message_of(pod) == message
+    if "evicted" in expect:
+        assert sorted(world.evicted) == sorted(expect["evicted"])
+    for pod, node in expect.get("nominated", {}).items():
+        assert world.objects["Pod", pod]["status"].get("nominatedNodeName") == node
     for group, count in expect.get("counts", {}).items():
         prefix = f"{group}-"
         pods = [name for kind, name in world.objects if kind == "Pod" and name.startswith(prefix)]

@@ -43,7 +43,7 @@ tiers:
 
 def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
     text = """
-actions: "enqueue, alocate, preempt"
+actions: "enqueue, alocate, shuffle"
 tier: []
 tiers:
 - plugins:
@@ -60,7 +60,7 @@ tiers:
     for expected in (
         "tier: unknown field",
         "no action named 'alocate'",
-        "action 'preempt' is not supported yet",
+        "action 'shuffle' is not supported yet",
         "tiers[0].plugins[0].enableJobReadyy: unknown field",
         "tiers[0].plugins[1].arguments.leastrequested.weight: must be a whole number, not 'much'",
         "tiers[0].plugins[1].arguments.typo: unknown argument",

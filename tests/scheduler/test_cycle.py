@@ -13,6 +13,7 @@ from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import open_plugins, run_cycle
 from hekla.scheduler.placing import nodes_for
 from hekla.scheduler.plan import Plan
+from hekla.scheduler.residents import Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import Session
 from hekla.scheduler.snapshot import Snapshot
@@ -21,7 +22,11 @@ from tests.scheduler.miniature import Miniature, short_config
 
 PACKING = short_config("enqueue, allocate, backfill", [["priority", "gang"], ["predicates", "proportion", "binpack"]])
 BOTH = short_config("allocate, backfill", [["gang", "predicates", "nodeorder", "binpack"]])
-CONFIGS = st.sampled_from([default_config(), PACKING, BOTH])
+EVICTING = short_config(
+    "enqueue, allocate, preempt, reclaim, backfill",
+    [["priority", "gang", "conformance", "predicates", "proportion", "drf"]],
+)
+CONFIGS = st.sampled_from([default_config(), PACKING, BOTH, EVICTING])
 
 nodes = st.lists(
     st.fixed_dictionaries(
@@ -45,6 +50,8 @@ pods = st.fixed_dictionaries(
         "tolerations": st.just([{"operator": "Exists"}]),
         "port": st.sampled_from([80, 81]),
         "role": st.sampled_from(["master", "worker"]),
+        "class": st.sampled_from(["high", "low"]),
+        "preemptable": st.booleans(),
     },
 )
 groups = st.lists(
@@ -114,16 +121,22 @@ def test_a_settled_cluster_stays_as_it_is(given_: dict[str, Any], config: Any) -
 @often
 @given(worlds, st.data())
 def test_discarding_restores_everything_to_the_byte(given_: dict[str, Any], data: st.DataObject) -> None:
-    session = Session(world_of(given_).cache().snapshot())
+    world = world_of(given_)
+    world.settle()
+    world.add({"groups": [{"name": f"late{i}", **group} for i, group in enumerate(given_["groups"])]})
+    session = Session(world.cache().snapshot())
     before = tables_of(session)
     statement = Statement(session)
     for state in session.groups:
-        for position in range(len(state.group.pods)):
+        for position in np.flatnonzero(state.status == PodStatus.PENDING).tolist():
             if len(session.snapshot.nodes):
                 line = data.draw(st.integers(0, len(session.snapshot.nodes) - 1))
                 status = data.draw(st.sampled_from([PodStatus.ALLOCATED, PodStatus.PIPELINED]))
                 shape = int(state.group.shape[position])
                 statement.place(state, np.array([position]), np.array([line]), shape, status)
+            residents = [r for line in range(len(session.snapshot.nodes)) for r in everybody(session).on(line)]
+            if residents and data.draw(st.booleans()):
+                statement.evict(data.draw(st.sampled_from(residents)), "test")
     statement.discard()
     assert tables_of(session) == before
     assert all(list(state.counts) == list(state.group.counts) for state in session.groups)
@@ -138,6 +151,24 @@ def test_a_batch_of_equal_pods_goes_where_they_would_go_one_by_one(
     for state in Session(snapshot).groups:
         for shape in sorted(set(state.group.shape.tolist())):
             assert place_all(snapshot, config, shape, count, count) == place_all(snapshot, config, shape, count, 1)
+
+
+@often
+@given(worlds, worlds)
+def test_no_gang_is_broken_to_make_room(first: dict[str, Any], more: dict[str, Any]) -> None:
+    world = world_of(first, EVICTING)
+    world.settle()
+    named = [{"name": f"late{i}", **group} for i, group in enumerate(more["groups"])]
+    world.add({"groups": named})
+    world.settle()
+    for group in world.cache().snapshot().groups:
+        held = sum(group.counts[status] for status in (PodStatus.BOUND, PodStatus.RUNNING))
+        waiting_for_free = int(np.count_nonzero(group.best_effort & (group.status == PodStatus.PENDING)))
+        assert held == 0 or held + waiting_for_free >= group.row.min_member
+
+
+def everybody(session: Session) -> Residents:
+    return Residents(session, session.groups, (PodStatus.BOUND, PodStatus.RUNNING))
 
 
 def place_all(snapshot: Snapshot, config: Any, shape: int, count: int, at_once: int) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hekla.api.kinds import POD, POD_GROUP, QUEUE, Obj
@@ -22,7 +22,7 @@ from hekla.clock import Clock
 from hekla.errors import ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
-from hekla.scheduler.plan import Announcement, GroupCondition, GroupOutcome, Plan, QueueOutcome
+from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
 
 log = get_logger("scheduler")
@@ -31,6 +31,8 @@ _REMEMBERED_EVENTS = 10_000
 _REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
 _LONGEST_REST = 30.0
+_EVICT = "Evict"
+_DISRUPTION = "preempting to accommodate a higher priority pod"
 _READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
@@ -66,6 +68,7 @@ class Binder:
         period: float,
         in_flight: int,
         scheduled_events: int,
+        scheduler_name: str,
         wake: Callable[[], None],
     ) -> None:
         self._client = client
@@ -75,9 +78,12 @@ class Binder:
         self._period = period
         self._in_flight = in_flight
         self._scheduled_events = scheduled_events
+        self._scheduler_name = scheduler_name
         self._wake = wake
         self._bindings: WorkQueue[str] = WorkQueue()
         self._targets: dict[str, tuple[Pod, str, bool]] = {}
+        self._evictions: WorkQueue[str] = WorkQueue()
+        self._leaving: dict[str, Eviction] = {}
         self._failures: dict[str, int] = {}
         self._resting: dict[str, asyncio.TimerHandle] = {}
         self._statuses: WorkQueue[tuple[str, str]] = WorkQueue()
@@ -93,8 +99,10 @@ class Binder:
                     tasks.create_task(self._bind_for_ever())
                 for _ in range(max(1, self._in_flight // 4)):
                     tasks.create_task(self._write_for_ever())
+                    tasks.create_task(self._evict_for_ever())
         finally:
             self._bindings.close()
+            self._evictions.close()
             self._statuses.close()
             for timer in self._resting.values():
                 timer.cancel()
@@ -111,6 +119,10 @@ class Binder:
                 self._wishes.pop(("pod", pod.uid), None)
                 self._targets[pod.uid] = (pod, node, announce)
                 self._bindings.add(pod.uid)
+        for eviction in plan.evictions:
+            if self._cache.assume_evicted(eviction.pod):
+                self._leaving[eviction.pod.uid] = eviction
+                self._evictions.add(eviction.pod.uid)
         for outcome in plan.groups:
             self._wish_group(outcome, plan.cycle_id)
         for queue in plan.queues:
@@ -173,6 +185,48 @@ class Binder:
             self._failures.pop(uid, None)
         self._wake()
 
+    # Evictions
+
+    async def _evict_for_ever(self) -> None:
+        while True:
+            uid = await self._evictions.get()
+            try:
+                await self._evict(self._leaving.pop(uid))
+            finally:
+                self._evictions.done(uid)
+
+    async def _evict(self, eviction: Eviction) -> None:
+        """Say why on the pod, then delete it: this pod and no other that took its name meanwhile."""
+        pod, reason = eviction.pod, eviction.reason
+        text = f"Pod is evicted, because of {reason}"
+        try:
+            await self._write_eviction(pod, text)
+            await self._client.delete(POD, pod.name, pod.namespace, uid=pod.uid)
+        except (ApiError, Disconnected) as error:
+            # Gone already, or refused, or the answer was lost: the watch will tell, or a later cycle decides again.
+            log.info("eviction not confirmed", pod=pod.name, namespace=pod.namespace, error=error)
+            self._give_up(pod)
+        else:
+            self._failures.pop(pod.uid, None)
+            log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason)
+            self._recorder.event(_pod_reference(pod), WARNING, _EVICT, text)
+            self._recorder.event(_group_reference(eviction.group.row), NORMAL, _EVICT, reason)
+
+    async def _write_eviction(self, pod: Pod, text: str) -> None:
+        now = timestamp(self._clock.now())
+        conditions = [
+            {"type": "Ready", "status": "False", "reason": _EVICT, "message": text, "lastTransitionTime": now},
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": f"{self._scheduler_name}: {_DISRUPTION}",
+                "lastTransitionTime": now,
+            },
+        ]
+        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": conditions}}
+        await self._client.patch(POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status")
+
     # Statuses
 
     async def _write_for_ever(self) -> None:
@@ -233,9 +287,18 @@ class Binder:
         else:
             self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome))
         for pod, condition in outcome.pod_conditions:
-            if pod.condition != condition:
-                # That a pod waits is worth saying once it has waited: most go within the second.
-                self._wish(("pod", pod.uid), _PodWish(pod, condition), after=self._period)
+            if not _says(pod.condition, condition):
+                self._wish_pod(pod, condition)
+
+    def _wish_pod(self, pod: Pod, condition: Condition) -> None:
+        earlier = self._wishes.get(("pod", pod.uid))
+        if isinstance(earlier, _PodWish) and earlier.condition.nominated and not condition.nominated:
+            # For which node others left is not taken back by what a later cycle finds.
+            condition = replace(condition, nominated=earlier.condition.nominated)
+        # That a pod waits is worth saying once it has waited: most go within the second. That others leave for it is
+        # news at once.
+        after = 0.0 if condition.nominated else self._period
+        self._wish(("pod", pod.uid), _PodWish(pod, condition), after=after)
 
     def _group_delay(self, row: PodGroup, outcome: GroupOutcome) -> float:
         """A new phase and a new verdict are news; counts, and a gang that is only just being made, can wait."""
@@ -276,7 +339,7 @@ class Binder:
     async def _write_pod(self, wish: _PodWish) -> None:
         pod, condition = wish.pod, wish.condition
         known = self._cache.pod(pod.uid)
-        if known is None or known.node or known.condition == condition:
+        if known is None or known.node or _says(known.condition, condition):
             return
         entry = {
             "type": "PodScheduled",
@@ -333,6 +396,13 @@ def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) 
     if outcome.condition is not None and _current(conditions, outcome.condition) is None:
         patch["conditions"] = _with_condition(conditions, outcome.condition, cycle_id, now)
     return patch or None
+
+
+def _says(known: Condition | None, wanted: Condition) -> bool:
+    """Whether a pod's condition says all of `wanted`; a node named earlier may stay."""
+    if known is None or (known.reason, known.message) != (wanted.reason, wanted.message):
+        return False
+    return not wanted.nominated or known.nominated == wanted.nominated
 
 
 def _current(conditions: list[Mapping[str, Any]], wanted: GroupCondition) -> Mapping[str, Any] | None:

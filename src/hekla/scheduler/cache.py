@@ -21,6 +21,7 @@ from hekla.scheduler.snapshot import Group, Snapshot, build_group
 from hekla.scheduler.tables import Tables
 
 _SPARE_SHAPES = 1024
+_EVICTABLE = (PodStatus.BOUND, PodStatus.RUNNING)
 
 
 class Cache:
@@ -32,6 +33,7 @@ class Cache:
         self._shapes = Shapes()
         self._pods: dict[str, Pod] = {}
         self._assumed: dict[str, Pod] = {}
+        self._evicted: set[str] = set()
         self._members: dict[Key, dict[str, Pod]] = {}
         self._nodes: dict[str, Node] = {}
         self._queues: dict[str, Queue] = {}
@@ -52,8 +54,11 @@ class Cache:
             return False
         before = self._effective(pod.uid)
         self._pods[pod.uid] = pod
-        if pod.uid in self._assumed and (pod.node or pod.status is not PodStatus.PENDING):
+        if pod.uid in self._evicted and pod.status in _EVICTABLE:
+            self._assumed[pod.uid] = replace(pod, status=PodStatus.RELEASING)
+        elif pod.uid in self._assumed and (pod.node or pod.status is not PodStatus.PENDING):
             del self._assumed[pod.uid]
+            self._evicted.discard(pod.uid)
         return self._swap(before, self._effective(pod.uid))
 
     def remove_pod(self, obj: Obj) -> bool:
@@ -61,6 +66,7 @@ class Cache:
         before = self._effective(uid)
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
+        self._evicted.discard(uid)
         return self._swap(before, None)
 
     def put_node(self, obj: Obj) -> bool:
@@ -130,9 +136,20 @@ class Cache:
             self._swap(before, assumed)
         return True
 
+    def assume_evicted(self, pod: Pod) -> bool:
+        """Count the pod as leaving its node; False when it is not there any more."""
+        before = self._effective(pod.uid)
+        if before is None or before.node != pod.node or before.status not in _EVICTABLE:
+            return False
+        self._evicted.add(pod.uid)
+        self._assumed[pod.uid] = replace(before, status=PodStatus.RELEASING)
+        self._swap(before, self._assumed[pod.uid])
+        return True
+
     def forget(self, uid: str) -> None:
-        """The pod was not bound after all: back to what the API says of it."""
+        """The pod was not bound, or not evicted, after all: back to what the API says of it."""
         before = self._effective(uid)
+        self._evicted.discard(uid)
         if self._assumed.pop(uid, None) is not None:
             self._swap(before, self._effective(uid))
 

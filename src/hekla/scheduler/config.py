@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from hekla.errors import UsageError
-from hekla.scheduler.actions import allocate, backfill, enqueue
+from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
 from hekla.scheduler.extension import SchedulerPlugin, Tiers
 from hekla.scheduler.session import Session
 
@@ -33,7 +33,13 @@ tiers:
   - name: nodeorder
 """
 
-_ACTIONS = {"enqueue": enqueue.execute, "allocate": allocate.execute, "backfill": backfill.execute}
+_ACTIONS = {
+    "enqueue": enqueue.execute,
+    "allocate": allocate.execute,
+    "backfill": backfill.execute,
+    "preempt": preempt.execute,
+    "reclaim": reclaim.execute,
+}
 _UPSTREAM_ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
 _UPSTREAM_PLUGINS = (
     "gang", "priority", "conformance", "overcommit", "drf", "proportion", "capacity", "predicates", "nodeorder",
@@ -49,7 +55,17 @@ SWITCHES = (
     "enabledHyperNodeOrder", "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder",
     "enabledHyperNodeGradient",
 )  # fmt: skip
-_ACTION_ARGUMENTS: Mapping[str, Mapping[str, type]] = {"allocate": {"predicateErrorCacheEnable": bool}}
+_ACTION_ARGUMENTS: Mapping[str, Mapping[str, type]] = {
+    "allocate": {"predicateErrorCacheEnable": bool},
+    "preempt": {
+        "predicateErrorCacheEnable": bool,
+        "enableTopologyAwarePreemption": bool,
+        "topologyAwarePreemptWorkerNum": int,
+        "minCandidateNodesPercentage": int,
+        "minCandidateNodesAbsolute": int,
+        "maxCandidateNodesAbsolute": int,
+    },
+}
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
@@ -222,6 +238,8 @@ class _Reader:
                 for key, value in arguments.items()
                 if key in known
             }
+            if found[str(name)].get("enableTopologyAwarePreemption"):
+                self.problems.append(f"{place}.arguments.enableTopologyAwarePreemption: not supported yet")
         return found
 
     def _value(self, place: str, value: Any, wanted: type) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.fit import Refusal, Unfit
+from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Constraints, Queue
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.snapshot import Group
@@ -101,6 +102,14 @@ class GroupPipelined:
         raise NotImplementedError
 
 
+class GroupStarving:
+    switch: ClassVar[str] = "enableJobStarving"
+
+    def group_starving(self, state: GroupState) -> bool:
+        """Whether the group lacks so much that others may have to leave for it."""
+        raise NotImplementedError
+
+
 class GroupEnqueueable:
     switch: ClassVar[str] = "enableJobEnqueued"
 
@@ -125,6 +134,30 @@ class QueueRoom:
 
     def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
         """How many of `wanted` pods of the shape the group's queue may still take, and what stops the rest."""
+        raise NotImplementedError
+
+
+class QueueMayReclaim:
+    switch: ClassVar[str] = "enablePreemptive"
+
+    def may_reclaim(self, state: GroupState, shape: int) -> bool:
+        """Whether the group's queue may take a pod's worth of room from other queues."""
+        raise NotImplementedError
+
+
+class Preemptable:
+    switch: ClassVar[str] = "enablePreemptable"
+
+    def preemptable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        """Those of the candidates (the least important first) that may leave for the contender; None to abstain."""
+        raise NotImplementedError
+
+
+class Reclaimable:
+    switch: ClassVar[str] = "enableReclaimable"
+
+    def reclaimable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        """As `Preemptable`, for a contender of another queue."""
         raise NotImplementedError
 
 
@@ -195,6 +228,10 @@ class Tiers:
         self._scores = self._all(NodeScore)
         self._verdicts = self._all(Verdict)
         self._enqueued = self._all(GroupEnqueueable)
+        self._may_reclaim = self._all(QueueMayReclaim)
+        self._starving = self._by_tier(GroupStarving)
+        self._preemptable = self._by_tier(Preemptable)
+        self._reclaimable = self._by_tier(Reclaimable)
         self._votes_pipelined = self._by_tier(GroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
         self._masks: dict[int, Flags | None] = {}
@@ -214,6 +251,36 @@ class Tiers:
         keys = [plugin.pod_keys(group)[positions] for plugin in reversed(self._pod_order)]
         return positions[np.lexsort(keys)] if keys else positions
 
+    def victims_in_order(self, residents: Sequence[Resident], contender: Contender) -> list[Resident]:
+        """The least important first: the reverse of the orders of queues, groups and pods; age of groups aside."""
+        keys: dict[int, tuple[object, ...]] = {}
+        columns: dict[int, list[Ints]] = {}
+        for resident in residents:
+            state = resident.state
+            if id(state) not in keys:
+                ranks = tuple(plugin.group_key(state) for plugin in self._group_order)
+                keys[id(state)] = (self.queue_key(state.queue), ranks)
+                columns[id(state)] = [plugin.pod_keys(state.group) for plugin in self._pod_order]
+        return sorted(
+            residents,
+            key=lambda resident: (
+                *keys[id(resident.state)],
+                *(int(column[resident.position]) for column in columns[id(resident.state)]),
+                resident.pod.order,
+            ),
+            reverse=True,
+        )
+
+    # Victims: inside a tier what all plugins allow; a tier that allows nobody leaves it to the next one.
+
+    def preemptable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident]:
+        tiers = [[plugin.preemptable for plugin in tier] for tier in self._preemptable]
+        return _allowed_by(tiers, contender, candidates)
+
+    def reclaimable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident]:
+        tiers = [[plugin.reclaimable for plugin in tier] for tier in self._reclaimable]
+        return _allowed_by(tiers, contender, candidates)
+
     # Groups: all must agree; the first "no" is the answer.
 
     def group_valid(self, state: GroupState) -> Unfit | None:
@@ -228,6 +295,13 @@ class Tiers:
 
     def pods_missing(self, state: GroupState, role: int) -> int:
         return max([1, *(plugin.pods_missing(state, role) for plugin in self._ready)])
+
+    def group_starving(self, state: GroupState) -> bool:
+        """The first tier with an opinion decides, and there all must agree."""
+        for tier in self._starving:
+            if tier:
+                return all(plugin.group_starving(state) for plugin in tier)
+        return False
 
     # Votes: any rejection ends it; a tier with a permission and no rejection ends it; all abstaining means yes.
 
@@ -270,6 +344,9 @@ class Tiers:
             objection = objection or unfit
         return wanted, objection
 
+    def may_reclaim(self, state: GroupState, shape: int) -> bool:
+        return all(plugin.may_reclaim(state, shape) for plugin in self._may_reclaim)
+
     # Nodes: a node must pass every filter; scores add up.
 
     def refusals(self, constraints: Constraints) -> list[Refusal]:
@@ -277,8 +354,8 @@ class Tiers:
 
     def node_mask(self, constraints: Constraints) -> Flags | None:
         """Nodes that pass all filters; None when all do."""
-        # Which nodes hold which host ports changes as pods are placed; all else about a class is settled.
-        if constraints.ports:
+        # What follows from the pods on nodes changes as pods are placed; all else about a class is settled.
+        if constraints.follows_pods:
             return self._mask(constraints)
         key = id(constraints)
         if key not in self._masks:
@@ -328,6 +405,25 @@ class Tiers:
             ]
             for tier in self._tiers
         ]
+
+
+Filter = Callable[[Contender, Sequence[Resident]], "list[Resident] | None"]
+
+
+def _allowed_by(
+    tiers: Sequence[Sequence[Filter]], contender: Contender, candidates: Sequence[Resident]
+) -> list[Resident]:
+    for tier in tiers:
+        allowed: list[Resident] | None = None
+        for plugin in tier:
+            answer = plugin(contender, candidates)
+            if answer is not None:
+                among = {id(resident) for resident in answer}
+                start = candidates if allowed is None else allowed
+                allowed = [resident for resident in start if id(resident) in among]
+        if allowed:
+            return allowed
+    return []
 
 
 class ClassScore:

@@ -15,9 +15,9 @@ from hekla.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupReaso
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats
 from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import FitError, Reason, Unfit
-from hekla.scheduler.plan import Announcement, GroupCondition, GroupOutcome, Placement, Plan, QueueOutcome
+from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Placement, Plan, QueueOutcome
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
-from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.session import GroupState, Session, Tried
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -32,6 +32,9 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
         placements=tuple(filter(None, (_placement(session, state) for state in session.groups))),
         groups=tuple(_group_outcome(session, tiers, state) for state in session.groups),
         queues=_queue_outcomes(session),
+        evictions=tuple(
+            Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
+        ),
     )
 
 
@@ -103,15 +106,10 @@ def _phase(state: GroupState, *, unschedulable: bool) -> PodGroupPhase:
     if counts[PodStatus.RUNNING] and unschedulable:
         return PodGroupPhase.UNKNOWN
     finished = counts[PodStatus.SUCCEEDED] + counts[PodStatus.FAILED]
-    leaving = _leaving_a_node(state) if counts[PodStatus.RELEASING] else 0
-    scheduled = finished + counts[PodStatus.BOUND] + counts[PodStatus.RUNNING] + leaving
+    scheduled = finished + counts[PodStatus.BOUND] + counts[PodStatus.RUNNING] + state.leaving_nodes
     if scheduled >= minimum:
         return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
     return PodGroupPhase.INQUEUE if state.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
-
-
-def _leaving_a_node(state: GroupState) -> int:
-    return sum(1 for pod in state.group.pods if pod.status is PodStatus.RELEASING and pod.node)
 
 
 def _pending_reasons(state: GroupState) -> str:
@@ -122,14 +120,14 @@ def _pending_reasons(state: GroupState) -> str:
 
 def _pending_reason(state: GroupState, position: int) -> str:
     tried = state.tried.get(position)
-    return "Schedulable" if tried is not None and tried[0] is PodStatus.ALLOCATED else "Unschedulable"
+    return "Schedulable" if tried is not None and tried.status is PodStatus.ALLOCATED else "Unschedulable"
 
 
 def _condition(state: GroupState, verdict: bool | None, text: str) -> GroupCondition | None:
     if verdict is True:
         return GroupCondition(PodGroupCondition.SCHEDULED, _SCHEDULED_REASON, "")
     if verdict is False:
-        nearly = sum(1 for status, _ in state.tried.values() if status is PodStatus.ALLOCATED)
+        nearly = sum(1 for tried in state.tried.values() if tried.status is PodStatus.ALLOCATED)
         missing = state.group.row.min_member - (state.ready_pods + nearly)
         message = f"{missing}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
         return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
@@ -161,15 +159,17 @@ def _pod_conditions(session: Session, state: GroupState, text: str) -> tuple[tup
 
 def _pod_condition(session: Session, state: GroupState, position: int, text: str) -> Condition:
     pod = state.group.pods[position]
-    status, line = state.tried.get(position, (PodStatus(int(state.status[position])), -1))
-    if line < 0 and state.node is not None:
-        line = int(state.node[position])
+    given = state.tried.get(position)
+    if given is None:
+        line = int(state.node[position]) if state.node is not None else -1
+        given = Tried(PodStatus(int(state.status[position])), line, position in state.cleared)
+    status, line, cleared = given
     if status in (PodStatus.ALLOCATED, PodStatus.PIPELINED) and line >= 0:
         node = session.snapshot.nodes.rows[line].name
         released = "resource is released and " if status is PodStatus.PIPELINED else ""
         promise = f"can possibly be assigned to {node}, once {released}minAvailable is satisfied"
         message = f"Pod {pod.namespace}/{pod.name} {promise}"
-        return Condition("Schedulable" if status is PodStatus.ALLOCATED else "Unschedulable", message)
+        return Condition("Schedulable" if status is PodStatus.ALLOCATED else "Unschedulable", message, node * cleared)
     error = state.errors.get(position)
     return Condition("Unschedulable", error.text if error is not None else text or "all nodes are unavailable")
 

@@ -29,6 +29,15 @@ class Placement:
             yield self.group.pods[position], self.nodes.rows[line].name
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Eviction:
+    """A pod that has to leave its node; the reason is the name of the action that decided it."""
+
+    group: Group
+    pod: Pod
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupCondition:
     type: str
@@ -74,6 +83,7 @@ class Plan:
     placements: tuple[Placement, ...]
     groups: tuple[GroupOutcome, ...]
     queues: tuple[QueueOutcome, ...]
+    evictions: tuple[Eviction, ...] = ()
 
     def bindings(self) -> dict[str, str]:
         """Node by pod uid, for whoever wants the whole answer at once."""

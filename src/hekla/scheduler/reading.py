@@ -33,6 +33,8 @@ from hekla.scheduler.rows import (
 )
 
 TASK_PRIORITY = "volcano.sh/task-priority"
+PREEMPTABLE = "volcano.sh/preemptable"
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
 # What a scorer assumes of a container that asks for nothing: kube-scheduler's own figures.
 ASSUMED_CPU = 100.0
 ASSUMED_MEMORY = 200.0 * 1024 * 1024
@@ -70,6 +72,10 @@ def read_pod(obj: Obj, shapes: Shapes, scheduler_names: Container[str]) -> Pod:
         index=_number_in(meta["name"]),
         gated=bool(spec.get("schedulingGates")),
         ours=spec.get("schedulerName") in scheduler_names,
+        # parity: pods may be made to leave unless they say otherwise; a text that is no boolean says so.
+        preemptable=(annotations.get(PREEMPTABLE) or labels.get(PREEMPTABLE) or "true") in _TRUE,
+        preempts=spec.get("preemptionPolicy") != "Never",
+        priority_class=str(spec.get("priorityClassName") or ""),
         revision=revision_of(obj),
         condition=_pod_condition(obj.get("status") or {}),
     )

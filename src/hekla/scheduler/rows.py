@@ -84,6 +84,11 @@ class Constraints:
     ports: tuple[HostPort, ...] = ()
     unsupported: tuple[str, ...] = ()
 
+    @property
+    def follows_pods(self) -> bool:
+        """Whether the nodes that will do change as pods come and go."""
+        return bool(self.ports)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
@@ -120,8 +125,16 @@ class Pod:
     index: float
     gated: bool
     ours: bool
+    preemptable: bool = True  # may be made to leave for others
+    preempts: bool = True  # may make others leave
+    priority_class: str = ""
     revision: int = field(default=0, compare=False)
     condition: Condition | None = field(default=None, compare=False)
+
+    @property
+    def nominated(self) -> str:
+        """The node on which room was made for it."""
+        return self.condition.nominated if self.condition is not None else ""
 
     @property
     def order(self) -> tuple[float, float, str]:

@@ -83,6 +83,7 @@ class _Scheduler:
             period=settings.period,
             in_flight=settings.in_flight,
             scheduled_events=settings.scheduled_events,
+            scheduler_name=settings.scheduler_names[0],
             wake=self._wake.set,
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,21 @@ READY_STATUSES = (
 Listener = Callable[["GroupState", int, int], None]
 
 
+class Tried(NamedTuple):
+    """What a discarded statement had given a pod, and whether others would have had to leave for it."""
+
+    status: PodStatus
+    line: int
+    cleared: bool
+
+
 class GroupState:
     """One group in the course of a cycle. Its columns are copied when first changed."""
 
     # Most groups of a cycle are at rest: nothing is made for them before something happens.
     __slots__ = (
-        "_errors", "_own", "_tried", "counts", "failed_roles", "group", "held_back", "invalid", "node", "phase",
-        "queue", "refused", "status",
+        "_cleared", "_errors", "_own", "_tried", "counts", "failed_roles", "group", "held_back", "invalid", "node",
+        "phase", "queue", "refused", "status",
     )  # fmt: skip
 
     def __init__(self, group: Group, queue: Queue) -> None:
@@ -49,16 +57,24 @@ class GroupState:
         self.refused: tuple[Unfit, ...] = ()  # by enqueue
         self.held_back: Unfit | None = None  # by a limit of the queue
         self.invalid: Unfit | None = None
-        self._tried: dict[int, tuple[PodStatus, int]] | None = None
+        self._tried: dict[int, Tried] | None = None
+        self._cleared: set[int] | None = None
         self._errors: dict[int, FitError] | None = None
         self._own = False
 
     @property
-    def tried(self) -> dict[int, tuple[PodStatus, int]]:
-        """By pod position: the status and node line a discarded statement had given it."""
+    def tried(self) -> dict[int, Tried]:
+        """By pod position: what a discarded statement had given it."""
         if self._tried is None:
             self._tried = {}
         return self._tried
+
+    @property
+    def cleared(self) -> set[int]:
+        """Positions of pods for which others were made to leave."""
+        if self._cleared is None:
+            self._cleared = set()
+        return self._cleared
 
     @property
     def errors(self) -> dict[int, FitError]:
@@ -75,6 +91,13 @@ class GroupState:
     @property
     def waiting_pods(self) -> int:
         return self.counts[PodStatus.PIPELINED]
+
+    @property
+    def leaving_nodes(self) -> int:
+        """Pods on their way out that had come as far as a node."""
+        if not self.counts[PodStatus.RELEASING]:
+            return 0
+        return sum(1 for at in np.flatnonzero(self.status == PodStatus.RELEASING) if self.group.pods[at].node)
 
     @property
     def pending_best_effort(self) -> int:
@@ -107,6 +130,14 @@ class GroupState:
         self.counts[after] += len(positions)
 
 
+class Departure(NamedTuple):
+    """A pod that is to leave its node, and for which action."""
+
+    state: GroupState
+    position: int
+    reason: str
+
+
 @dataclass(slots=True)
 class Session:
     snapshot: Snapshot
@@ -120,9 +151,11 @@ class Session:
     ports: dict[int, tuple[HostPort, ...]] = field(init=False)
     total: Floats = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
+    evictions: list[Departure] = field(default_factory=list)  # decided for good
     changes: list[Ints] = field(default_factory=list)  # node lines that changed, in order; only ever grows
     _asked: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
     action_names: tuple[str, ...] = ()
+    _lines: dict[str, int] | None = None
     _later: bool = field(init=False)
     _floor: list[float] = field(init=False)  # no node has less idle than this, resource by resource
 
@@ -136,13 +169,20 @@ class Session:
         ]
         self.used = nodes.used.copy(order="F")
         self.idle = nodes.allocatable - nodes.used
-        self.releasing = nodes.releasing
+        self.releasing = nodes.releasing.copy(order="F")
         self.pipelined = np.zeros_like(nodes.used)
         self.assumed = nodes.assumed.copy(order="F")
         self.ports = dict(nodes.ports)
         self.total = nodes.allocatable.sum(axis=0)
         self._later = bool(self.releasing.any())
         self._floor = self.idle.min(axis=0, initial=np.inf).tolist()
+
+    @property
+    def lines(self) -> dict[str, int]:
+        """The line of each node by name."""
+        if self._lines is None:
+            self._lines = {node.name: line for line, node in enumerate(self.snapshot.nodes.rows)}
+        return self._lines
 
     def request(self, shape: int) -> Floats:
         row: Floats = self.snapshot.requests[shape]
@@ -167,6 +207,10 @@ class Session:
         if not self._later:
             return self.idle
         free: Floats = np.minimum(self.idle, self.free_later())
+        return free
+
+    def free_later_on(self, line: int) -> Floats:
+        free: Floats = self.idle[line] + self.releasing[line] - self.pipelined[line]
         return free
 
     def free_later(self) -> Floats:
@@ -194,6 +238,29 @@ class Session:
             listener(state, shape, -len(positions))
         self._account(nodes, shape, status, -1.0)
         state.mark(positions, status, PodStatus.PENDING, -1)
+
+    def evict(self, state: GroupState, position: int, line: int, shape: int) -> None:
+        """Count a running pod as leaving: its room is there later, its ports and its share at once."""
+        before = PodStatus(int(state.status[position]))
+        state.mark(np.array([position]), before, PodStatus.RELEASING, -1)
+        self._account_leaving(line, shape, 1.0)
+        for listener in self.listeners:
+            listener(state, shape, -1)
+
+    def keep(self, state: GroupState, position: int, line: int, shape: int, before: PodStatus) -> None:
+        """The exact inverse of `evict`."""
+        for listener in reversed(self.listeners):
+            listener(state, shape, 1)
+        self._account_leaving(line, shape, -1.0)
+        state.mark(np.array([position]), PodStatus.RELEASING, before, -1)
+
+    def _account_leaving(self, line: int, shape: int, sign: float) -> None:
+        self.releasing[line] += self.request(shape) * sign
+        self._later = True
+        self.changes.append(np.array([line]))
+        ports = self.snapshot.shapes[shape].constraints.ports
+        if ports:
+            self._account_ports(np.array([line]), ports, -sign)
 
     def _account(self, nodes: Ints, shape: int, status: PodStatus, sign: float) -> None:
         request, kind = self.request(shape), self.snapshot.shapes[shape]

@@ -51,6 +51,7 @@ class Group:
     gated: Flags
     best_effort: Flags
     has_best_effort: bool
+    has_nominated: bool  # room was made on some node for a pod of it
     counts: tuple[int, ...]  # pods by status
     allocated: Floats
     pending: Floats
@@ -110,6 +111,7 @@ def build_group(
         gated=gated,
         best_effort=best_effort,
         has_best_effort=bool(best_effort.any()),
+        has_nominated=any(pod.nominated for pod in ordered),
         counts=counts,
         allocated=allocated,
         pending=requests[shape[pending]].sum(axis=0),

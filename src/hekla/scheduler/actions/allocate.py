@@ -27,6 +27,7 @@ class _Run:
     positions: Ints
     shape: int
     role: int
+    nominated: int = -1  # the node on which room was made for it; such a run is one pod
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[ob
     for number, state in enumerate(session.groups):
         if not _is_candidate(session, tiers, state):
             continue
-        runs = _runs(state, tiers)
+        runs = _runs(session, tiers, state)
         if runs:
             heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, _Work(state, runs, number)))
     for heap in heaps.values():
@@ -80,20 +81,32 @@ def _is_candidate(session: Session, tiers: Tiers, state: GroupState) -> bool:
     return state.invalid is None
 
 
-def _runs(state: GroupState, tiers: Tiers) -> list[_Run]:
+def _runs(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
     group = state.group
     wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated & ~group.best_effort)
     if not len(wanted):
         return []
     ordered = tiers.pods_in_order(group, wanted)
+    nominated = _nominated_lines(session, state, ordered)
     shapes, roles = group.shape[ordered], group.role[ordered]
-    cuts = np.flatnonzero((np.diff(shapes) != 0) | (np.diff(roles) != 0)) + 1
+    differ = (np.diff(shapes) != 0) | (np.diff(roles) != 0)
+    if nominated is not None:
+        differ |= (nominated[1:] >= 0) | (nominated[:-1] >= 0)
+    cuts = np.flatnonzero(differ) + 1
     starts = [0, *cuts.tolist()]
     ends = [*cuts.tolist(), len(ordered)]
     return [
-        _Run(ordered[start:end], shape, role)
+        _Run(ordered[start:end], shape, role, -1 if nominated is None else int(nominated[start]))
         for start, end, shape, role in zip(starts, ends, shapes[starts].tolist(), roles[starts].tolist())
     ]
+
+
+def _nominated_lines(session: Session, state: GroupState, positions: Ints) -> Ints | None:
+    """For each pod the line of the node on which room was made for it, -1 for none; None where no pod has one."""
+    if not state.group.has_nominated:
+        return None
+    pods = state.group.pods
+    return np.array([session.lines.get(pods[at].nominated, -1) for at in positions.tolist()], dtype=np.int64)
 
 
 def _take_turn(session: Session, tiers: Tiers, work: _Work, alone: bool) -> None:
@@ -142,6 +155,8 @@ def _place_run(
 def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: int, statement: Statement) -> int:
     """Place up to `count` pods of the run: on what is free now, then on what will be."""
     placed = 0
+    if count and run.nominated >= 0 and _place_where_nominated(session, tiers, state, run, statement):
+        return 1
     while placed < count:
         status, nodes = PodStatus.ALLOCATED, nodes_for(session, tiers, run.shape, session.free_now(), count - placed)
         if not len(nodes) and session.has_later:
@@ -154,6 +169,17 @@ def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: 
         statement.place(state, run.positions[placed : placed + len(nodes)], nodes, run.shape, status)
         placed += len(nodes)
     return placed
+
+
+def _place_where_nominated(session: Session, tiers: Tiers, state: GroupState, run: _Run, statement: Statement) -> bool:
+    line, request = run.nominated, session.request(run.shape)
+    mask = tiers.node_mask(session.snapshot.shapes[run.shape].constraints)
+    if (mask is not None and not mask[line]) or not np.all(session.free_later_on(line) >= request):
+        return False
+    now = bool(np.all(session.idle[line] >= request))
+    status = PodStatus.ALLOCATED if now else PodStatus.PIPELINED
+    statement.place(state, run.positions[:1], np.array([line]), run.shape, status)
+    return True
 
 
 def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: _Run) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hekla.scheduler.arrays.fairness import share
-from hekla.scheduler.extension import GroupOrder, SchedulerPlugin
+from hekla.scheduler.extension import GroupOrder, Preemptable, SchedulerPlugin
+from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.session import GroupState, Session
 
+_EQUAL = 1e-6
 
-class Drf(SchedulerPlugin, GroupOrder):
+
+class Drf(SchedulerPlugin, GroupOrder, Preemptable):
     """The group with the smaller share of the resource it uses most of comes first."""
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
@@ -20,8 +23,27 @@ class Drf(SchedulerPlugin, GroupOrder):
         session.listeners.append(self._moved)
 
     def group_key(self, state: GroupState) -> float:
-        held = self._held.get(id(state)) or state.group.allocated.tolist()
-        return share(held, self._total)
+        return share(self._held_by(state), self._total)
+
+    def preemptable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        """Those whose group has at least the contender's share, even with the contender in and them gone."""
+        wanted = list(self._held_by(contender.state))
+        for column, amount in self.session.asked(contender.shape):
+            wanted[column] += amount
+        mark = share(wanted, self._total)
+        left: dict[int, list[float]] = {}
+        allowed = []
+        for resident in candidates:
+            rest = left.setdefault(id(resident.state), list(self._held_by(resident.state)))
+            # parity: also one that may stay is counted as gone for those after it.
+            for column, amount in self.session.asked(resident.shape):
+                rest[column] -= amount
+            if mark <= share(rest, self._total) + _EQUAL:
+                allowed.append(resident)
+        return allowed
+
+    def _held_by(self, state: GroupState) -> list[float]:
+        return self._held.get(id(state)) or state.group.allocated.tolist()
 
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
         held = self._held.get(id(state))

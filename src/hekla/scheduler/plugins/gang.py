@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hekla.scheduler.extension import (
     GroupOrder,
     GroupPipelined,
     GroupReady,
+    GroupStarving,
     GroupValid,
+    Preemptable,
+    Reclaimable,
     SchedulerPlugin,
     Verdict,
     Vote,
 )
 from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import READY_STATUSES, GroupState
 
@@ -19,7 +25,17 @@ _VALID_STATUSES = (*READY_STATUSES, PodStatus.PIPELINED, PodStatus.PENDING)
 _PIPELINED_STATUSES = (*READY_STATUSES, PodStatus.PIPELINED)
 
 
-class Gang(SchedulerPlugin, GroupValid, GroupOrder, GroupReady, GroupPipelined, Verdict):
+class Gang(
+    SchedulerPlugin,
+    GroupValid,
+    GroupOrder,
+    GroupReady,
+    GroupPipelined,
+    GroupStarving,
+    Preemptable,
+    Reclaimable,
+    Verdict,
+):
     """A group holds at least min_member pods, and the minimum of each role, or none."""
 
     def group_valid(self, state: GroupState) -> Unfit | None:
@@ -58,6 +74,24 @@ class Gang(SchedulerPlugin, GroupValid, GroupOrder, GroupReady, GroupPipelined, 
         enough = held >= state.group.row.min_member
         return Vote.PERMIT if enough and _roles_hold(state, _PIPELINED_STATUSES, best_effort=True) else Vote.REJECT
 
+    def group_starving(self, state: GroupState) -> bool:
+        return state.ready_pods + state.waiting_pods < state.group.row.min_member
+
+    def preemptable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        """Of every group as many as it holds beyond its minimum."""
+        spare: dict[int, int] = {}
+        allowed = []
+        for resident in candidates:
+            state = resident.state
+            left = spare.get(id(state), state.ready_pods - state.group.row.min_member)
+            if left > 0:
+                allowed.append(resident)
+            spare[id(state)] = left - 1
+        return allowed
+
+    def reclaimable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        return self.preemptable(contender, candidates)
+
     def verdict(self, state: GroupState) -> bool | None:
         if not state.group.pods:
             return None
@@ -94,7 +128,7 @@ def _only_leaving(state: GroupState) -> bool:
     counts = state.counts
     if counts[PodStatus.PENDING] or counts[PodStatus.PIPELINED]:
         return False
-    leaving = sum(1 for pod in state.group.pods if pod.status is PodStatus.RELEASING and pod.node)
+    leaving = state.leaving_nodes
     placed = sum(
         counts[status] for status in (PodStatus.BOUND, PodStatus.RUNNING, PodStatus.SUCCEEDED, PodStatus.FAILED)
     )

@@ -12,14 +12,17 @@ from hekla.scheduler.arrays.fairness import share, water_fill
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats, exceeded, within
 from hekla.scheduler.extension import (
     GroupEnqueueable,
+    QueueMayReclaim,
     QueueOrder,
     QueueOverused,
     QueueRoom,
+    Reclaimable,
     SchedulerPlugin,
     Vote,
 )
 from hekla.scheduler.fit import Reason, Unfit
 from hekla.scheduler.inqueue import asked_and_left
+from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.snapshot import Group
@@ -41,7 +44,7 @@ class _Account:
         self.deserved = [0.0] * len(allocated)
 
 
-class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnqueueable):
+class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable):
     """A queue deserves its weight's part of the cluster, no more than it asks for; what one leaves, others may have."""
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
@@ -69,6 +72,21 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, GroupEnq
             if column != self._pods:
                 room = _how_many(account.deserved[column], account.allocated[column], amount, room)
         return room, None if room == wanted else self._over_share(account, shape)
+
+    def may_reclaim(self, state: GroupState, shape: int) -> bool:
+        return self.queue_room(state, shape, 1)[0] == 1
+
+    def reclaimable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        """Of every queue as many as it takes to bring it down to what it deserves."""
+        left: dict[str, Floats] = {}
+        allowed = []
+        for resident in candidates:
+            account = self._accounts[resident.state.queue.name]
+            held = left.setdefault(account.queue.name, np.array(account.allocated))
+            if not within(held, np.array(account.deserved)):
+                allowed.append(resident)
+                held -= self.session.request(resident.shape)
+        return allowed
 
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         account = self._accounts[state.queue.name]

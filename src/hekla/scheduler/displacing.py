@@ -1,0 +1,98 @@
+"""Room made by eviction: on which node a pending pod could go, and which pods would have to leave it for that.
+
+Preempting and reclaiming share this and differ in `Rules`. Nothing is evicted where the room is there anyway, and a
+node on which too little may leave is left as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.extension import Tiers
+from hekla.scheduler.residents import Contender, Resident, Residents
+from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.statement import Statement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    reason: str
+    residents: Residents
+    concerns: Callable[[Resident], bool]  # whether a resident may be considered at all
+    allowed: Callable[[Contender, Sequence[Resident]], list[Resident]]  # what the plugins leave of the candidates
+    by_score: bool  # the best node first, else in the order of nodes
+    needs_candidates: bool  # a node where nobody could leave is passed over
+    queue_limited: bool  # the queue's limit has to hold as well
+
+
+def make_room(session: Session, tiers: Tiers, statement: Statement, contender: Contender, rules: Rules) -> bool:
+    """Promise the contender a node, with evictions where needed; False, with nothing changed, where there is none."""
+    for line in _nodes_to_try(session, tiers, contender, rules):
+        trial = Statement(session)
+        if _clear(session, tiers, trial, contender, line, rules):
+            statement.merge(trial)
+            return True
+        trial.discard()
+    return False
+
+
+def pods_to_try(tiers: Tiers, state: GroupState) -> list[Contender]:
+    """A group's pending pods that nothing holds back, in their order."""
+    group = state.group
+    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated)
+    ordered: Iterable[int] = tiers.pods_in_order(group, wanted).tolist()
+    return [Contender(state, position, int(group.shape[position])) for position in ordered]
+
+
+def alike(contender: Contender) -> tuple[int, int]:
+    """Pods of one group for which this is equal find room, or none, alike."""
+    return (contender.shape, contender.pod.priority)
+
+
+def _nodes_to_try(session: Session, tiers: Tiers, contender: Contender, rules: Rules) -> list[int]:
+    constraints = session.snapshot.shapes[contender.shape].constraints
+    request = session.request(contender.shape)
+    could: Flags = np.all(session.free_later() + rules.residents.most >= request, axis=1)
+    for refusal in tiers.refusals(constraints):
+        if refusal.final:
+            could &= ~refusal.nodes
+    lines: Ints = np.flatnonzero(could)
+    if not rules.by_score or len(lines) < 2:
+        return lines.tolist()  # type: ignore[no-any-return]
+    score: Floats = tiers.class_score(contender.shape, constraints, lines)(lines, np.zeros(len(lines), dtype=np.int64))
+    return lines[np.argsort(-score, kind="stable")].tolist()  # type: ignore[no-any-return]
+
+
+def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contender, line: int, rules: Rules) -> bool:
+    """Evict one after the other, the least important first, until the contender fits."""
+    here = [resident for resident in rules.residents.on(line) if rules.concerns(resident)]
+    if rules.needs_candidates and not here:
+        return False
+    victims = rules.allowed(contender, tiers.victims_in_order(here, contender))
+    freed = sum((session.request(victim.shape) for victim in victims), session.free_later_on(line))
+    if not np.all(freed >= session.request(contender.shape)):
+        return False
+    evicted = 0
+    while not _fits(session, tiers, contender, line, queue_limited=rules.queue_limited):
+        if evicted == len(victims):
+            return False
+        trial.evict(victims[evicted], rules.reason)
+        evicted += 1
+    trial.promise(contender.state, contender.position, line, contender.shape, cleared=evicted > 0)
+    return True
+
+
+def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, *, queue_limited: bool) -> bool:
+    if not np.all(session.free_later_on(line) >= session.request(contender.shape)):
+        return False
+    if queue_limited and not tiers.queue_room(contender.state, contender.shape, 1)[0]:
+        return False
+    constraints = session.snapshot.shapes[contender.shape].constraints
+    if not constraints.follows_pods:
+        return True
+    return not any(refusal.nodes[line] for refusal in tiers.refusals(constraints))
