@@ -38,7 +38,6 @@ EXPLAINED: dict[str, str] = {
     "lastTransitionTime": "time", "deletionTimestamp": "time",
     "lastProbeTime": "zero value Go writes", "lastState": "zero value Go writes",
     "volumes": "no service account token is mounted", "volumeMounts": "no service account token is mounted",
-    "ipFamilies": "depends on the cluster's networks", "ipFamilyPolicy": "depends on the cluster's networks",
 }  # fmt: skip
 
 
@@ -53,6 +52,7 @@ def widget(name: str, **spec: Any) -> dict[str, Any]:
 def requests() -> Iterator[Request]:
     yield from configuration()
     yield from pods()
+    yield from services()
     yield from custom_resources()
 
 
@@ -117,6 +117,39 @@ def pods() -> Iterator[Request]:
     yield "GET", f"{p}/log?container=nope", None, ""
     for grace in (10, 20, 5, 0, 0):
         yield "DELETE", p, {"gracePeriodSeconds": grace}, "application/json"
+
+
+def services() -> Iterator[Request]:
+    base = f"{CORE}/services"
+    ports = [{"port": 80}]
+    for index, spec in enumerate(
+        (
+            {"clusterIP": "10.96.0.77"}, {"clusterIP": "10.96.0.77"}, {"clusterIP": "1.2.3.4"}, {"clusterIP": "foo"},
+            {"clusterIP": "None"}, {"clusterIP": "None", "selector": {"a": "b"}}, {"clusterIP": "10.96.255.255"},
+            {"type": "ExternalName", "externalName": "x.y"}, {"type": "ExternalName"}, {"clusterIP": "fd00::1"},
+            {"type": "ExternalName", "externalName": "x.y", "clusterIP": "10.96.0.78"}, {"clusterIP": "010.96.0.9"},
+            {"clusterIPs": ["10.96.0.80"]}, {"clusterIP": "10.96.0.81", "clusterIPs": ["10.96.0.82"]},
+            {"type": "NodePort", "clusterIP": "None"}, {"ipFamilyPolicy": "RequireDualStack"}, {"ipFamilies": ["IPv6"]},
+            {"type": "NodePort", "clusterIP": "10.96.0.83", "ports": [{"port": 80, "nodePort": 30555}]},
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30555}]}, {"ipFamilyPolicy": "Foo"},
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 300}]}, {"ports": []}, {"type": "Foo"},
+            {"type": "LoadBalancer", "clusterIP": "10.96.0.84", "ports": [{"port": 80, "nodePort": 30556}]},
+            {"ports": [{"port": 80, "nodePort": 30557}]}, {"clusterIP": "None", "ipFamilies": ["IPv6"]},
+            {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]}, {"ports": [{"port": 1}, {"port": 2}]},
+            {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]}, {"ports": [{"port": 70000}]},
+        )
+    ):  # fmt: skip
+        yield "POST", base, {"metadata": {"name": f"s{index}"}, "spec": {"ports": ports, **spec}}, "application/json"
+    for spec in (
+        {"clusterIP": "10.96.0.99"}, {"clusterIP": None}, {"clusterIP": "None"}, {"clusterIPs": []},
+        {"ipFamilies": ["IPv6"]}, {"type": "ExternalName", "externalName": "x.y"},
+        {"type": "ClusterIP", "clusterIP": "10.96.0.98"},
+    ):  # fmt: skip
+        yield "PATCH", f"{base}/s0", {"spec": spec}, MERGE
+    yield "PUT", f"{base}/s0", {"metadata": {"name": "s0"}, "spec": {"ports": ports}}, "application/json"
+    yield "PATCH", f"{base}/s4", {"spec": {"clusterIP": "10.96.0.97"}}, MERGE
+    yield "PATCH", f"{base}/s17", {"spec": {"type": "ClusterIP"}}, MERGE
+    yield "DELETE", f"{base}/s0", None, ""
 
 
 def custom_resources() -> Iterator[Request]:

@@ -45,7 +45,7 @@ class Service:
 
 
 SERVICES = (
-    Service(JOB, "mutate", ("CREATE",), "mutatejob.volcano.sh"),
+    Service(JOB, "mutate", ("CREATE", "UPDATE"), "mutatejob.volcano.sh"),
     Service(JOB, "validate", ("CREATE", "UPDATE"), "validatejob.volcano.sh"),
     Service(CRON_JOB, "validate", ("CREATE", "UPDATE"), "validatecronjob.volcano.sh"),
     Service(QUEUE, "mutate", ("CREATE",), "mutatequeue.volcano.sh"),

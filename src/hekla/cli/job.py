@@ -10,9 +10,12 @@ from hekla.api.batch import JOB_NAME, JobAction
 from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, owner_reference, parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.failing import failing_as
+from hekla.cli.manifest import Document, read_manifest
+from hekla.cli.named import chosen_name, name_argument
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.progress import failures, is_finished, phase_of, started_at, task_rows, waiting_reason
-from hekla.cli.run import run as run_command
+from hekla.cli.submit import check_documents, create_document
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
@@ -23,19 +26,69 @@ def job() -> None:
     """List, view, run, suspend, resume and delete jobs."""
 
 
-job.add_command(run_command, "run")
+@job.command("run")
+@cluster_options
+@click.option("-f", "--filename", default="", help="A file with the job; the other flags are then not looked at.")
+@click.option("-N", "--name", default="", help="The job's name.")
+@click.option("-i", "--image", default="busybox", help="The container's image.")
+@click.option("-r", "--replicas", default=1, help="Pods.")
+@click.option("-m", "--min", "minimum", default=1, help="Pods that must start together.")
+@click.option("-R", "--requests", default="cpu=1000m,memory=100Mi", help="What a pod asks for.")
+@click.option("-L", "--limits", default="cpu=1000m,memory=100Mi", help="What a pod may use.")
+@click.option("-S", "--scheduler", default="volcano", help="The scheduler's name.")
+@failing_as("run job")
+def run(cluster: ClusterOptions, filename: str, name: str, **words: Any) -> None:
+    """Submit a job from a file or from words, without following it (`hekla run` follows).
+
+    \b
+    Example:  hekla job run --name hello --image busybox --replicas 2 --requests cpu=100m
+    """
+    connection = cluster.connection()
+    if filename:
+        documents = read_manifest(filename)
+    else:
+        if not name:
+            raise UsageError("job name cannot be left blank")
+        documents = [Document(job_from_words(name, **words), "command line", 0)]
+    check_documents(documents, connection.namespace)
+
+    async def work(client: Client) -> None:
+        for document in documents:
+            created = await create_document(client, document)
+            click.echo(f"run job {name_of(created)} successfully")
+
+    with_client(connection, work)
 
 
-def _named(command: Any) -> Any:
-    """The job by position, or by upstream's -N/--name."""
-    command = click.option("-N", "--name", "name_flag", default="", help="The job (as with vcctl).")(command)
-    return click.argument("name", default="")(command)
+def job_from_words(
+    name: str, *, image: str, replicas: int, minimum: int, requests: str, limits: str, scheduler: str
+) -> Obj:
+    resources = {"requests": _amounts(requests), "limits": _amounts(limits)}
+    container = {"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "resources": resources}
+    template = {
+        "metadata": {"name": name, "labels": {"job.volcano.sh": name}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "minAvailable": minimum,
+            "schedulerName": scheduler,
+            "tasks": [{"replicas": replicas, "template": template}],
+        },
+    }
 
 
-def _require_name(name: str, name_flag: str) -> str:
-    if not (name or name_flag):
-        raise click.UsageError("which job? Give its name.")
-    return name or name_flag
+def _amounts(text: str) -> dict[str, str]:
+    amounts = {}
+    for part in filter(None, text.split(",")):
+        resource, separator, value = part.partition("=")
+        if not separator:
+            raise UsageError(f"invalid argument syntax {part}, expected <resource>=<value>")
+        amounts[resource] = value
+    return amounts
 
 
 @job.command("list")
@@ -67,8 +120,7 @@ def list_jobs(cluster: ClusterOptions, all_namespaces: bool, selector: str, queu
         for found in jobs:
             click.echo(f"job.batch.volcano.sh/{name_of(found)}")
     elif not jobs:
-        where = "in any namespace" if all_namespaces else f"in namespace {connection.namespace}"
-        click.echo(f"No jobs {where}.")
+        click.echo("No resources found")
     else:
         _print_jobs(jobs, groups, pods, namespaces=all_namespaces)
 
@@ -120,19 +172,20 @@ def _print_jobs(jobs: list[Obj], groups: list[Obj], pods: list[Obj], *, namespac
 
 @job.command("view")
 @cluster_options
-@_named
+@name_argument
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
+@failing_as("view job")
 def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> None:
     """Show one job: state, tasks, pods, events.
 
     \b
     Example:  hekla job view hello-gang
     """
-    name = _require_name(name, name_flag)
+    name = chosen_name(name, name_flag, "job name is mandatory to view a particular job")
     connection = cluster.connection()
 
     async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], Obj | None]:
-        found = await _find(client, connection.namespace, name)
+        found = await client.get(JOB, name, connection.namespace)
         pods = (await client.list(POD, connection.namespace, label_selector=f"{JOB_NAME}={name}")).items
         events = await _events(client, connection.namespace, uid_of(found))
         group = await client.find(POD_GROUP, f"{name}-{uid_of(found)}", connection.namespace)
@@ -195,18 +248,19 @@ def _event_row(event: Obj, now: Any) -> list[str]:
 
 @job.command("delete")
 @cluster_options
-@_named
+@name_argument
+@failing_as("delete job")
 def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Delete a job and everything it made.
 
     \b
     Example:  hekla job delete hello-gang
     """
-    name = _require_name(name, name_flag)
+    name = chosen_name(name, name_flag, "job name is mandatory to delete a particular job")
     connection = cluster.connection()
 
     async def work(client: Client) -> None:
-        found = await _find(client, connection.namespace, name)
+        found = await client.get(JOB, name, connection.namespace)
         await client.delete(JOB, name, connection.namespace, uid=uid_of(found), propagation="Background")
 
     with_client(connection, work)
@@ -215,33 +269,37 @@ def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
 
 @job.command("suspend")
 @cluster_options
-@_named
+@name_argument
+@failing_as("suspend job")
 def suspend(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Abort a job; it can be resumed.
 
     \b
     Example:  hekla job suspend hello-gang
     """
-    _issue(cluster, _require_name(name, name_flag), JobAction.ABORT_JOB, "suspending")
+    name = chosen_name(name, name_flag, "job name is mandatory to suspend a particular job")
+    _issue(cluster, name, JobAction.ABORT_JOB, "suspending")
 
 
 @job.command("resume")
 @cluster_options
-@_named
+@name_argument
+@failing_as("resume job")
 def resume(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Start an aborted job again.
 
     \b
     Example:  hekla job resume hello-gang
     """
-    _issue(cluster, _require_name(name, name_flag), JobAction.RESUME_JOB, "resuming")
+    name = chosen_name(name, name_flag, "job name is mandatory to resume a particular job")
+    _issue(cluster, name, JobAction.RESUME_JOB, "resuming")
 
 
 def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) -> None:
     connection = cluster.connection()
 
     async def work(client: Client) -> None:
-        found = await _find(client, connection.namespace, name)
+        found = await client.get(JOB, name, connection.namespace)
         target = owner_reference(found, JOB)
         command = {
             "apiVersion": COMMAND.api_version,
@@ -258,13 +316,6 @@ def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) ->
 
     with_client(connection, work)
     click.echo(f"job.batch.volcano.sh/{name}: {doing}")
-
-
-async def _find(client: Client, namespace: str, name: str) -> Obj:
-    found = await client.find(JOB, name, namespace)
-    if found is None:
-        raise UsageError(f"no job {name!r} in namespace {namespace}; `hekla job list -A` shows all jobs")
-    return found
 
 
 async def _events(client: Client, namespace: str, uid: str) -> list[Obj]:

@@ -19,6 +19,7 @@ EXIT_FAILED = 1
 EXIT_UNPLACEABLE = 2
 EXIT_BAD_FILE = 3
 EXIT_INTERRUPTED = 130
+EXIT_VCCTL_FAILED = 255
 
 # name: (module, attribute, one line of help)
 _COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -30,6 +31,12 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "why": ("hekla.cli.why", "why", "Say why a job is waiting."),
     "plan": ("hekla.cli.plan", "plan", "Say where a job's pods would go, before it is submitted."),
     "job": ("hekla.cli.job", "job", "List, view, run, suspend, resume and delete jobs."),
+    "queue": ("hekla.cli.queue", "queue", "Create, list, open, close and delete queues."),
+    "pod": ("hekla.cli.pod", "pod", "List the pods of jobs."),
+    "jobflow": ("hekla.cli.flow", "jobflow", "Create, list, show and delete job flows."),
+    "jobtemplate": ("hekla.cli.flow", "jobtemplate", "Create, list, show and delete job templates."),
+    "events": ("hekla.cli.events", "events", "Tell a job's story: its events and its pods', in order."),
+    "webhook": ("hekla.cli.serve", "webhook", "Run the admission webhooks alone."),
     "apiserver": ("hekla.cli.serve", "apiserver", "Run the API server alone."),
     "controllers": ("hekla.cli.serve", "controllers", "Run the controllers alone."),
     "scheduler": ("hekla.cli.serve", "scheduler", "Run the scheduler alone."),
@@ -37,9 +44,10 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
 }
 _SECTIONS = (
-    ("Run", ("run", "plan", "logs", "why", "job")),
+    ("Run", ("run", "plan", "logs", "why", "events")),
+    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate")),
     ("Local cluster", ("up", "down", "status")),
-    ("On a cluster of your own", ("install", "controllers", "scheduler", "node", "apiserver")),
+    ("On a cluster of your own", ("install", "controllers", "scheduler", "webhook", "node", "apiserver")),
 )
 
 
@@ -118,6 +126,10 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
     except HeklaError as error:
         if debug:
             raise
+        if name == "vcctl":
+            # parity: scripts around vcctl look for its text on standard output and for its exit status.
+            click.echo(describe(error))
+            return EXIT_VCCTL_FAILED
         click.echo(f"{_style('error:')} {describe(error)}", err=True)
         return EXIT_BAD_FILE if getattr(error, "bad_file", False) else EXIT_FAILED
     except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,57 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             )
 
     _serve(run, log_level)
+
+
+@click.command()
+@cluster_options
+@click.option("--port", default=8443, help="Port to listen on.")
+@click.option("--tls-cert-file", type=_FILE, required=True, help="Serving certificate.")
+@click.option("--tls-private-key-file", type=_FILE, required=True, help="Its key.")
+@click.option("--ca-cert-file", type=_FILE, required=True, help="Whom the API server trusts to have signed it.")
+@click.option("--webhook-url", default="", help="Where the API server reaches us, e.g. https://10.0.0.5:8443.")
+@click.option("--webhook-service-name", default="", help="Or the Service it reaches us by,")
+@click.option("--webhook-namespace", default="volcano-system", help="and that Service's namespace.")
+@click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are checked.")
+@click.option("--max-queue-depth", default=5, help="How deep queues may be nested.")
+@click.option("--log-level", default="info", type=_LEVELS)
+def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
+    """Run admission for a real cluster: defaults and checks behind HTTPS.
+
+    With --webhook-url or --webhook-service-name the webhook configurations are written to the cluster first.
+
+    \b
+    Example:  hekla webhook --tls-cert-file w.crt --tls-private-key-file w.key --ca-cert-file ca.crt
+    """
+
+    async def run(ready: Ready) -> None:
+        from hekla.admission import server
+        from hekla.admission.review import VolcanoAdmission
+
+        settings = server.WebhookSettings(flags["tls_cert_file"], flags["tls_private_key_file"], port=flags["port"])
+        async with cluster.connection().client() as client:
+            admission = VolcanoAdmission(
+                client, schedulers=tuple(flags["scheduler_name"]), max_queue_depth=flags["max_queue_depth"]
+            )
+            where = _webhook_address(flags)
+            if where is not None:
+                from hekla.local.bootstrap import register_webhooks
+
+                configurations = server.webhook_configurations(flags["ca_cert_file"].read_bytes(), where)
+                await register_webhooks(client, configurations)
+            await server.run(settings, admission, ready=lambda port: ready(f"webhook on port {port}"))
+
+    _serve(run, log_level)
+
+
+def _webhook_address(flags: dict[str, Any]) -> Callable[[str], dict[str, Any]] | None:
+    """For a path, how a webhook configuration names us; None when we are not to be registered."""
+    if flags["webhook_url"]:
+        return lambda path: {"url": flags["webhook_url"].rstrip("/") + path}
+    if flags["webhook_service_name"]:
+        service = {"name": flags["webhook_service_name"], "namespace": flags["webhook_namespace"]}
+        return lambda path: {"service": {**service, "path": path}}
+    return None
 
 
 def _serve(run: Any, log_level: str) -> None:

@@ -1,4 +1,4 @@
-"""What a fresh API server is given before anything else runs on it: the Volcano CRDs."""
+"""What an API server is given before anything else runs on it: the Volcano CRDs and, on a real one, the webhooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, Obj
+from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, Obj, kind_of
 from hekla.api.meta import annotations_of, name_of
 from hekla.client.rest import Client
 from hekla.errors import AlreadyExists
@@ -29,6 +29,17 @@ async def install_crds(client: Client) -> None:
             await client.patch(
                 CUSTOM_RESOURCE_DEFINITION, name_of(crd), {"metadata": crd["metadata"], "spec": crd["spec"]}
             )
+
+
+async def register_webhooks(client: Client, configurations: list[Obj]) -> None:
+    """Write the webhook configurations, replacing older ones of the same name."""
+    for wanted in configurations:
+        kind = kind_of(wanted)
+        assert kind is not None
+        try:
+            await client.create(kind, wanted)
+        except AlreadyExists:
+            await client.patch(kind, name_of(wanted), {"webhooks": wanted["webhooks"]})
 
 
 async def _create(client: Client, crd: Obj) -> None:

@@ -1,0 +1,98 @@
+"""`hekla jobflow …` and `hekla jobtemplate …`: the verbs of upstream's vcctl for flows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hekla.api.kinds import JOB_FLOW, JOB_TEMPLATE, Kind, Obj
+from hekla.api.meta import name_of, namespace_of, parse_timestamp
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.failing import failing_as
+from hekla.cli.manifest import read_manifest
+from hekla.cli.named import chosen_name, delete_one, name_argument, print_one, read_all, read_one
+from hekla.cli.output import age, print_table
+from hekla.cli.submit import check_documents, create_document
+from hekla.client.rest import Client
+from hekla.clock import SystemClock
+
+
+def _print_flows(flows: list[Obj]) -> None:
+    now = SystemClock().now()
+    rows = [
+        [
+            name_of(found),
+            namespace_of(found),
+            ((found.get("status") or {}).get("state") or {}).get("phase", "-"),
+            age(parse_timestamp(found["metadata"]["creationTimestamp"]), now),
+        ]
+        for found in flows
+    ]
+    print_table(["NAME", "NAMESPACE", "PHASE", "AGE"], rows)
+
+
+def _print_templates(templates: list[Obj]) -> None:
+    print_table(["NAME", "NAMESPACE"], [[name_of(found), namespace_of(found)] for found in templates])
+
+
+def _group(kind: Kind, show: Any) -> click.Group:
+    """create, list, get, describe and delete for one kind."""
+    word = kind.singular
+
+    @click.group(word, help=f"Create, list, show and delete {kind.plural}.")
+    def group() -> None: ...
+
+    @group.command("create", help=f"Create from a file.\n\n\b\nExample:  hekla {word} create -f flow.yaml")
+    @cluster_options
+    @click.option("-f", "--filename", required=True)
+    @failing_as(f"create {word}")
+    def create(cluster: ClusterOptions, filename: str) -> None:
+        documents = read_manifest(filename)
+        connection = cluster.connection()
+        check_documents(documents, connection.namespace)
+
+        async def work(client: Client) -> None:
+            for document in documents:
+                created = await create_document(client, document)
+                click.echo(f"{word}.flow.volcano.sh/{name_of(created)} created")
+
+        with_client(connection, work)
+
+    @group.command("list", help=f"List {kind.plural}.\n\n\b\nExample:  hekla {word} list -A")
+    @cluster_options
+    @click.option("-A", "--all-namespaces", is_flag=True)
+    @failing_as(f"list {word}")
+    def list_all(cluster: ClusterOptions, all_namespaces: bool) -> None:
+        found = read_all(cluster, kind, all_namespaces=all_namespaces)
+        show(found) if found else click.echo("No resources found")
+
+    @group.command("get", help=f"Show one in a line.\n\n\b\nExample:  hekla {word} get NAME")
+    @cluster_options
+    @name_argument
+    @failing_as(f"get {word}")
+    def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+        show([read_one(cluster, kind, chosen_name(name, name_flag, f"{word} name is mandatory"))])
+
+    @group.command("describe", help=f"Show one whole.\n\n\b\nExample:  hekla {word} describe NAME")
+    @cluster_options
+    @name_argument
+    @click.option("-o", "--format", "--output", "style", type=click.Choice(["yaml", "json"]), default="yaml")
+    @failing_as(f"describe {word}")
+    def describe(cluster: ClusterOptions, name: str, name_flag: str, style: str) -> None:
+        print_one(read_one(cluster, kind, chosen_name(name, name_flag, f"{word} name is mandatory")), style)
+
+    @group.command("delete", help=f"Delete one.\n\n\b\nExample:  hekla {word} delete NAME")
+    @cluster_options
+    @name_argument
+    @failing_as(f"delete {word}")
+    def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+        name = chosen_name(name, name_flag, f"{word} name is mandatory")
+        delete_one(cluster, kind, name)
+        click.echo(f"{word}.flow.volcano.sh/{name} deleted")
+
+    return group
+
+
+jobflow = _group(JOB_FLOW, _print_flows)
+jobtemplate = _group(JOB_TEMPLATE, _print_templates)

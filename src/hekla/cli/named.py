@@ -1,0 +1,52 @@
+"""Verbs that act on one object by name, in the way of kubectl (`NAME`) and of vcctl (`--name NAME`) alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hekla.api.kinds import Kind, Obj
+from hekla.cli.connection import ClusterOptions, with_client
+from hekla.cli.output import print_document
+from hekla.client.rest import Client
+from hekla.errors import UsageError
+
+
+def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The object by position or by -N/--name; the function gets both and calls `chosen_name`."""
+    command = click.option("-N", "--name", "name_flag", default="", help="The name, as with vcctl.")(command)
+    return click.argument("name", default="")(command)
+
+
+def chosen_name(name: str, name_flag: str, complaint: str) -> str:
+    if not (name or name_flag):
+        raise UsageError(complaint)
+    return name or name_flag
+
+
+def read_all(cluster: ClusterOptions, kind: Kind, *, all_namespaces: bool = False) -> list[Obj]:
+    connection = cluster.connection()
+    namespace = None if all_namespaces or not kind.namespaced else connection.namespace
+
+    async def work(client: Client) -> list[Obj]:
+        return (await client.list(kind, namespace)).items
+
+    return with_client(connection, work)
+
+
+def read_one(cluster: ClusterOptions, kind: Kind, name: str) -> Obj:
+    connection = cluster.connection()
+    return with_client(connection, lambda client: client.get(kind, name, connection.namespace))
+
+
+def delete_one(cluster: ClusterOptions, kind: Kind, name: str) -> None:
+    connection = cluster.connection()
+    with_client(connection, lambda client: client.delete(kind, name, connection.namespace, propagation="Background"))
+
+
+def print_one(obj: Obj, style: str = "yaml") -> None:
+    """The object without what only machines read."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    print_document({**obj, "metadata": metadata}, style)

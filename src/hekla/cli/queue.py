@@ -1,0 +1,157 @@
+"""`hekla queue …`: the verbs of upstream's `vcctl queue`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hekla.api.batch import JobAction
+from hekla.api.kinds import COMMAND, POD_GROUP, QUEUE, Obj
+from hekla.api.meta import name_of, owner_reference
+from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
+from hekla.cli.failing import failing_as
+from hekla.cli.named import chosen_name, delete_one, name_argument
+from hekla.cli.output import print_document, print_table
+from hekla.client.rest import Client
+from hekla.errors import UsageError
+
+_PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
+_HEADERS = ["NAME", "WEIGHT", "STATE", "PARENT", *(phase.upper() for phase in _PHASES)]
+
+
+@click.group()
+def queue() -> None:
+    """Create, list, open, close and delete queues."""
+
+
+@queue.command("create")
+@cluster_options
+@name_argument
+@click.option("-w", "--weight", default=1, help="Its share of the cluster, against other queues' weights.")
+@click.option("--parent", default="", help="Parent queue.")
+@click.option("-S", "--state", default="Open", hidden=True)
+@failing_as("create queue")
+def create(cluster: ClusterOptions, name: str, name_flag: str, weight: int, parent: str, state: str) -> None:
+    """Create a queue.
+
+    \b
+    Example:  hekla queue create research --weight 3
+    """
+    name = chosen_name(name, name_flag, "queue name is mandatory to create a queue")
+    spec: dict[str, Any] = {"weight": weight, **({"parent": parent} if parent else {})}
+    wanted = {"apiVersion": QUEUE.api_version, "kind": QUEUE.kind, "metadata": {"name": name}, "spec": spec}
+    with_client(cluster.connection(), lambda client: client.create(QUEUE, wanted))
+    click.echo(f"queue.scheduling.volcano.sh/{name} created")
+
+
+@queue.command("list")
+@cluster_options
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
+@failing_as("list queues")
+def list_queues(cluster: ClusterOptions, output: str) -> None:
+    """List queues with their PodGroups by phase.
+
+    \b
+    Example:  hekla queue list
+    """
+    queues, groups = with_client(cluster.connection(), _read)
+    if output in ("json", "yaml"):
+        print_document({"apiVersion": "v1", "kind": "List", "items": queues}, output)
+    elif output == "name":
+        for found in queues:
+            click.echo(f"queue.scheduling.volcano.sh/{name_of(found)}")
+    elif not queues:
+        click.echo("No resources found")
+    else:
+        print_table(_HEADERS, [_row(found, groups) for found in queues])
+
+
+@queue.command("get")
+@cluster_options
+@name_argument
+@failing_as("get queue")
+def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+    """Show one queue.
+
+    \b
+    Example:  hekla queue get default
+    """
+    name = chosen_name(name, name_flag, "name is mandatory to get the particular queue details")
+
+    async def work(client: Client) -> tuple[Obj, list[Obj]]:
+        return await client.get(QUEUE, name), (await client.list(POD_GROUP)).items
+
+    found, groups = with_client(cluster.connection(), work)
+    print_table(_HEADERS, [_row(found, groups)])
+
+
+@queue.command("operate")
+@cluster_options
+@name_argument
+@click.option("-a", "--action", default="", help="open, close or update.")
+@click.option("-w", "--weight", type=int, default=None, help="With update: the new weight.")
+@failing_as("operate queue")
+def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, weight: int | None) -> None:
+    """Open or close a queue, or change its weight.
+
+    \b
+    Example:  hekla queue operate research --action close
+    """
+    name = chosen_name(name, name_flag, "queue name must be specified")
+    connection = cluster.connection()
+    match action:
+        case "open" | "close":
+            verb = JobAction.OPEN_QUEUE if action == "open" else JobAction.CLOSE_QUEUE
+            with_client(connection, lambda client: _issue(client, connection, name, verb))
+        case "update":
+            if not weight:
+                raise UsageError("when update queue, weight must be specified, it must be a positive number")
+            with_client(connection, lambda client: client.patch(QUEUE, name, {"spec": {"weight": weight}}))
+        case _:
+            raise UsageError(f"action {action!r} is not one of open, close, update")
+    click.echo(f"queue.scheduling.volcano.sh/{name}: {action}")
+
+
+@queue.command("delete")
+@cluster_options
+@name_argument
+@failing_as("delete queue")
+def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
+    """Delete a queue.
+
+    \b
+    Example:  hekla queue delete research
+    """
+    name = chosen_name(name, name_flag, "queue name must be specified")
+    delete_one(cluster, QUEUE, name)
+    click.echo(f"queue.scheduling.volcano.sh/{name} deleted")
+
+
+async def _read(client: Client) -> tuple[list[Obj], list[Obj]]:
+    return (await client.list(QUEUE)).items, (await client.list(POD_GROUP)).items
+
+
+def _row(found: Obj, groups: list[Obj]) -> list[object]:
+    name = name_of(found)
+    mine = [group for group in groups if (group.get("spec") or {}).get("queue", "default") == name]
+    phases = [str((group.get("status") or {}).get("phase") or "Pending") for group in mine]
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    counts = [phases.count(phase) for phase in _PHASES]
+    return [name, spec.get("weight", 1), status.get("state") or "-", spec.get("parent") or "-", *counts]
+
+
+async def _issue(client: Client, connection: Connection, name: str, action: JobAction) -> None:
+    target = owner_reference(await client.get(QUEUE, name), QUEUE)
+    command = {
+        "apiVersion": COMMAND.api_version,
+        "kind": COMMAND.kind,
+        "metadata": {
+            "generateName": f"{name}-{action.lower()}-",
+            "namespace": connection.namespace,
+            "ownerReferences": [target],
+        },
+        "action": action.value,
+        "target": target,
+    }
+    await client.create(COMMAND, command)

@@ -1,0 +1,82 @@
+"""`hekla webhook` on a real kube-apiserver: it defaults, refuses and lets pass as the embedded server does."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.components import HEKLA, start_components
+from tests.cluster.control_plane import ControlPlane
+from tests.eventually import eventually
+
+pytestmark = pytest.mark.cluster
+
+JOB = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: checked}
+spec:
+  plugins: {PLUGIN: []}
+  minAvailable: MIN
+  tasks:
+    - {name: main, replicas: 2, template: {spec: {containers: [{name: main, image: any, command: [x]}]}}}
+"""
+
+
+@pytest.fixture
+def webhook(control_plane: ControlPlane, tmp_path: Path) -> Iterator[ControlPlane]:
+    if control_plane.credentials is None:
+        raise RuntimeError("the webhook test starts its own control plane: unset KUBECONFIG")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    node, log = control_plane.credentials.node, tmp_path / "webhook.log"
+    command = [
+        HEKLA, "webhook", "--kubeconfig", control_plane.kubeconfig, "--port", str(port),
+        "--tls-cert-file", node.certificate, "--tls-private-key-file", node.key,
+        "--ca-cert-file", control_plane.credentials.ca, "--webhook-url", f"https://127.0.0.1:{port}",
+    ]  # fmt: skip
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        eventually(lambda: "webhook on port" in log.read_text(), what="the webhook serves")
+        with start_components(control_plane, tmp_path):
+            eventually(lambda: apply(control_plane, "env", 9).returncode != 0, what="the API server asks the webhook")
+            yield control_plane
+    finally:
+        for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+            subprocess.run([*kubectl(control_plane), "delete", kind, "--all"], capture_output=True, check=True)
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def kubectl(plane: ControlPlane) -> list[str | Path]:
+    return [plane.kubectl, "--kubeconfig", plane.kubeconfig]
+
+
+def apply(plane: ControlPlane, plugin: str, minimum: int) -> subprocess.CompletedProcess[str]:
+    text = JOB.replace("PLUGIN", plugin).replace("MIN", str(minimum))
+    return subprocess.run([*kubectl(plane), "apply", "-f", "-"], input=text, capture_output=True, text=True, timeout=60)
+
+
+def test_a_job_is_defaulted_and_may_be_applied_twice(webhook: ControlPlane) -> None:
+    for _ in range(2):
+        done = apply(webhook, "pytorch", 2)
+        assert done.returncode == 0, done.stderr
+    found = json.loads(subprocess.check_output([*kubectl(webhook), "get", "vcjob", "checked", "-o", "json"]))
+    assert found["spec"]["tasks"][0]["minAvailable"] == 2
+    assert set(found["spec"]["plugins"]) == {"pytorch", "svc"}
+    subprocess.run([*kubectl(webhook), "delete", "vcjob", "checked"], check=True, capture_output=True)
+
+
+def test_what_is_wrong_is_refused_all_at_once(webhook: ControlPlane) -> None:
+    refused = apply(webhook, "nonsense", 9)
+    assert refused.returncode != 0
+    assert "job 'minAvailable' should not be greater than total replicas" in refused.stderr
+    assert "unable to find job plugin: nonsense" in refused.stderr
