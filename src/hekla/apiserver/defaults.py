@@ -11,6 +11,7 @@ from typing import Any
 
 from hekla.api.kinds import Obj
 from hekla.api.quantity import parse
+from hekla.apiserver.services import default_service
 
 Defaulter = Callable[[Obj], None]
 _NO_EXECUTE = (("node.kubernetes.io/not-ready", 300), ("node.kubernetes.io/unreachable", 300))
@@ -143,23 +144,6 @@ def qos_class(spec: Obj) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _default_service(service: Obj) -> None:
-    spec = service.setdefault("spec", {})
-    type_ = spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    if spec.get("clusterIP"):
-        spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    if type_ != "ExternalName":
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        spec.setdefault("internalTrafficPolicy", "Cluster")
-    for port in spec.get("ports", ()):
-        port.setdefault("protocol", "TCP")
-        if not port.get("targetPort"):
-            port["targetPort"] = port.get("port")
-    service.setdefault("status", {"loadBalancer": {}})
-
-
 def _default_secret(secret: Obj) -> None:
     secret.setdefault("type", "Opaque")
     plain = secret.pop("stringData", None)
@@ -270,7 +254,7 @@ def _default_role_binding(binding: Obj) -> None:
 
 DEFAULTERS: dict[str, Defaulter] = {
     "/pods": default_pod,
-    "/services": _default_service,
+    "/services": default_service,
     "/secrets": _default_secret,
     "/namespaces": _default_namespace,
     "/nodes": _default_node,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from hekla.api.kinds import BUILT_IN_KINDS, CUSTOM_RESOURCE_DEFINITION, LEASE, Kind, Obj
+from hekla.api.kinds import BUILT_IN_KINDS, CUSTOM_RESOURCE_DEFINITION, Kind, Obj
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.schema import ANYTHING, Node, compile_schema
 from hekla.apiserver.store.store import Store
@@ -29,6 +29,14 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "/services": ("spec.clusterIP", "spec.type"),
     "batch/jobs": ("status.successful",),
 }  # fmt: skip
+
+_CREATED_ON_UPDATE = frozenset(
+    {
+        "/services", "/endpoints", "/events", "/limitranges", "coordination.k8s.io/leases",
+        "rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings",
+        "rbac.authorization.k8s.io/clusterroles", "rbac.authorization.k8s.io/clusterrolebindings",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,8 @@ class Resource:
 
     @property
     def creates_on_update(self) -> bool:
-        # parity: PUT and apply make a Lease that is not there.
-        return self.kind is LEASE
+        # parity: of these kinds, PUT makes an object that is not there.
+        return self.storage in _CREATED_ON_UPDATE
 
     @property
     def needs_revision_to_update(self) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from hekla.api.kinds import Kind, Obj
 from hekla.apiserver.invalid import Problem, duplicate, forbidden, invalid, required, too_long, unsupported
+from hekla.apiserver.services import port_problems, validate_service, validate_service_update
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -146,7 +146,7 @@ def _container_problems(container: Obj, path: str, names: set[str], volumes: set
     if not container.get("image"):
         problems.append(required(f"{path}.image"))
     for index, port in enumerate(container.get("ports") or ()):
-        problems += _port_problems(port.get("containerPort"), f"{path}.ports[{index}].containerPort")
+        problems += port_problems(port.get("containerPort"), f"{path}.ports[{index}].containerPort")
     for index, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
             problems.append(required(f"{path}.env[{index}].name"))
@@ -170,33 +170,6 @@ def _mount_problems(mount: Obj, path: str, volumes: set[str], mounted: set[str])
     mounted.add(where or "")
     if ".." in str(mount.get("subPath") or "").split("/"):
         problems.append(invalid(f"{path}.subPath", mount["subPath"], "must not contain '..'"))
-    return problems
-
-
-def _port_problems(port: Any, path: str) -> list[Problem]:
-    if not port:
-        return [required(path)]
-    if not isinstance(port, int) or not 0 < port < 65536:
-        return [invalid(path, port, "must be between 1 and 65535, inclusive")]
-    return []
-
-
-def validate_service(service: Obj) -> list[Problem]:
-    spec = service.get("spec") or {}
-    problems: list[Problem] = []
-    headless = spec.get("clusterIP") == "None"
-    if not spec.get("ports") and not headless and spec.get("type") != "ExternalName":
-        problems.append(required("spec.ports"))
-    ports = spec.get("ports") or ()
-    for index, port in enumerate(ports):
-        if len(ports) > 1 and not port.get("name"):
-            problems.append(required(f"spec.ports[{index}].name"))
-        problems += _port_problems(port.get("port", 0), f"spec.ports[{index}].port")
-        if isinstance(port.get("targetPort"), int):
-            problems += _port_problems(port["targetPort"], f"spec.ports[{index}].targetPort")
-    types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    if spec.get("type") not in types:
-        problems.append(unsupported("spec.type", spec.get("type"), types))
     return problems
 
 
@@ -290,13 +263,6 @@ def validate_secret_update(new: Obj, old: Obj) -> list[Problem]:
     if new.get("type") != old.get("type"):
         problems.append(invalid("type", new.get("type"), "field is immutable"))
     return problems
-
-
-def validate_service_update(new: Obj, old: Obj) -> list[Problem]:
-    before, after = (old.get("spec") or {}).get("clusterIP"), (new.get("spec") or {}).get("clusterIP")
-    if before and after != before and (new.get("spec") or {}).get("type") != "ExternalName":
-        return [invalid("spec.clusterIPs[0]", [after], "may not change once set")]
-    return []
 
 
 UPDATE_VALIDATORS: dict[str, Callable[[Obj, Obj], list[Problem]]] = {

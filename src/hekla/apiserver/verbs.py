@@ -86,7 +86,7 @@ class Verbs:
         obj["metadata"] = {**metadata_of(obj), "name": route.name}
         options = _options(request)
         key = _key(resource, route)
-        if resource.creates_on_update and self._store.newest(key) is None:
+        if resource.creates_on_update and not route.subresource and self._store.newest(key) is None:
             written = await self._writer.create(resource, route.namespace, obj, options)
         else:
             replacement = _Replacement(obj)

@@ -14,6 +14,7 @@ import msgspec
 
 from hekla.api.kinds import NAMESPACE, PRIORITY_CLASS, Kind, Obj
 from hekla.api.meta import timestamp
+from hekla.apiserver.addresses import Addresses
 from hekla.apiserver.admitting import Admitter
 from hekla.apiserver.checking import check
 from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
@@ -23,6 +24,7 @@ from hekla.apiserver.identity import Uids, bump_generation, carry_metadata, drop
 from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
+from hekla.apiserver.services import carry_service
 from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
 from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_metadata
@@ -31,6 +33,7 @@ from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
 
 _encode = msgspec.json.Encoder().encode
 Transform = Callable[[Obj], Obj]
+_SERVICES = "/services"
 _CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -65,6 +68,7 @@ class Writer:
         self._rng = rng
         self._uids = Uids(rng)
         self._admitter = admitter
+        self._addresses = Addresses(store, rng)
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
         kind = resource.kind
@@ -99,7 +103,8 @@ class Writer:
             _establish(obj, self._clock)
         # 4. Commit, unless the name is taken.
         key = Key(resource.storage, namespace if kind.namespaced else "", obj["metadata"]["name"])
-        value = await self._commit(key, _Create(kind, obj), options.dry_run)
+        guard: Guard = _Create(kind, obj)
+        value = await self._commit(key, self._assigning(key, guard), options.dry_run)
         return Written(value, created=True)
 
     async def update(
@@ -143,6 +148,8 @@ class Writer:
         if subresource == "status":
             new = _status_update(new, old, resource)
         carry_metadata(new, old)
+        if resource.storage == _SERVICES and not subresource:
+            carry_service(new, old)
         if resource.has_status and not subresource:
             _keep(new, old, "status")
         self._default(resource, new)
@@ -162,8 +169,11 @@ class Writer:
             answer = Remove(new)
         elif new == old:
             answer = KEEP
-        value = await self._commit(key, _Replace(entry, answer), options.dry_run)
+        value = await self._commit(key, self._assigning(key, _Replace(entry, answer)), options.dry_run)
         return Written(value, removed=isinstance(answer, Remove))
+
+    def _assigning(self, key: Key, guard: Guard) -> Guard:
+        return _Assign(self._addresses, key, guard) if key.resource == _SERVICES else guard
 
     async def _commit(self, key: Key, guard: Guard, dry_run: bool) -> bytes:
         if not dry_run:
@@ -292,6 +302,21 @@ class _Replace:
         if current is not self._entry:
             raise _Stale
         return self._answer
+
+
+class _Assign:
+    """A guard: what another decides, with addresses and ports for a Service that needs them."""
+
+    def __init__(self, addresses: Addresses, key: Key, inner: Guard) -> None:
+        self._addresses = addresses
+        self._key = key
+        self._inner = inner
+
+    def __call__(self, current: Entry | None) -> Obj | Remove | Keep:
+        answer = self._inner(current)
+        if isinstance(answer, dict):
+            self._addresses.assign(answer, self._key)
+        return answer
 
 
 def _prune_custom(resource: Resource, obj: Obj, unknown: list[str]) -> None:

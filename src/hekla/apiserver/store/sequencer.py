@@ -61,6 +61,9 @@ class Sequencer:
             return self._feed.get(key)
         return None if pending.change.type is ChangeType.DELETED else pending.change.entry
 
+    def pending(self, resource: str) -> list[Change]:
+        return [each.change for key, each in self._pending.items() if key.resource == resource]
+
     def entries(self, resource: str, namespace: str = "", *, at: int | None = None) -> list[Entry]:
         return self._feed.entries(resource, namespace, at)
 
@@ -111,6 +114,8 @@ class Sequencer:
             type_ = ChangeType.ADDED if current is None else ChangeType.MODIFIED
         sequenced = Sequenced(Change(type_, entry, current), asyncio.get_running_loop().create_future())
         self._next += 1
+        # Popped first: the order of the dict is the order of the writes.
+        self._pending.pop(key, None)
         self._pending[key] = sequenced
         self._persist(sequenced)
         return sequenced
