@@ -21,7 +21,7 @@ COMPONENT = "vc-controller-manager"
 
 
 async def run(client: Client, *, clock: Clock, rng: random.Random, ready: Callable[[], None] | None = None) -> None:
-    """Run all controllers until cancelled. `ready` is called once every informer has its first list."""
+    """Run all controllers until cancelled. `ready` is called once they are at work and Jobs can be taken."""
     sources = Sources(client, rng)
     recorder = Recorder(client, COMPONENT, clock=clock, rng=rng)
     jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
@@ -39,6 +39,7 @@ async def run(client: Client, *, clock: Clock, rng: random.Random, ready: Callab
             queues.start()
             for controller in (queues, jobs, groups, garbage, flows, templates):
                 tasks.create_task(controller.runner.run())
+            await queues.settled()
             if ready is not None:
                 ready()
     finally:

@@ -6,6 +6,8 @@ queue is reconciled on its own.
 
 from __future__ import annotations
 
+import asyncio
+
 from hekla.api.batch import JobAction
 from hekla.api.kinds import COMMAND, QUEUE, Obj
 from hekla.api.meta import Key, annotations_of, key_of, name_of, namespace_of, uid_of
@@ -45,6 +47,7 @@ class QueueController:
         self._groups = sources.groups
         self._commands = sources.commands
         self._recorder = recorder
+        self._settled = asyncio.Event()
         self.runner = Runner("queue", self.reconcile, clock=clock)
         sources.queues.subscribe(self._queue_changed)
         sources.groups.subscribe(self._group_changed)
@@ -54,6 +57,10 @@ class QueueController:
         """See to `root` and `default`, even if nobody has made them yet. Called when the informers have synced."""
         for name in _DEFAULTS:
             self.runner.enqueue(Key("", name))
+
+    async def settled(self) -> None:
+        """Wait until `root` and `default` have a state: before that, admission takes no Job."""
+        await self._settled.wait()
 
     async def reconcile(self, key: Key) -> float | None:
         queue = self._queues.get(key.name)
@@ -142,6 +149,9 @@ class QueueController:
         self.runner.wrote(key, self._queues, await self._client.patch(QUEUE, key.name, {**patch, "metadata": metadata}))
 
     def _queue_changed(self, update: Update) -> None:
+        defaults = [self._queues.get(name) for name in _DEFAULTS]
+        if all(queue is not None and (queue.get("status") or {}).get("state") for queue in defaults):
+            self._settled.set()
         self.runner.enqueue(key_of(update.obj))
         name = name_of(update.obj)
         for child in self._queues.all():
