@@ -1,0 +1,106 @@
+"""The verbs beside `run`, on a cluster whose nodes only pretend: what they print and how they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.local_cluster import HEKLA, HELLO_GANG, LocalCluster, clean_environment, start_cluster
+from tests.eventually import eventually
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    flags = ("--nodes", "0", "--simulated-nodes", "2", "--node-cpu", "4", "--node-memory", "8Gi")
+    with start_cluster(tmp_path_factory.mktemp("commands") / "data", *flags) as running:
+        yield running
+
+
+def vcctl(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [HEKLA.with_name("vcctl"), *arguments, "--data-dir", cluster.data_dir]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environment())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["queue", "get", "--name", "nobody"], 'Failed to get queue: queues.scheduling.volcano.sh "nobody" not found'),
+        (["queue", "get"], "Failed to get queue: name is mandatory to get the particular queue details"),
+        (["job", "delete", "--name", "nobody"], 'Failed to delete job: jobs.batch.volcano.sh "nobody" not found'),
+        (["job", "delete"], "Failed to delete job: job name is mandatory to delete a particular job"),
+        (["job", "run"], "Failed to run job: job name cannot be left blank"),
+        (
+            ["job", "run", "--name", "bad", "--requests", "cpu"],
+            "Failed to run job: invalid argument syntax cpu, expected <resource>=<value>",
+        ),
+    ],
+)
+def test_vcctl_says_what_failed_and_exits_with_255(cluster: LocalCluster, arguments: list[str], said: str) -> None:
+    done = vcctl(cluster, *arguments)
+    assert done.returncode == 255
+    assert done.stdout.strip() == said
+
+
+@pytest.mark.parametrize("kind", ["job", "pod", "jobflow", "jobtemplate"])
+def test_lists_of_nothing_say_so(cluster: LocalCluster, kind: str) -> None:
+    done = vcctl(cluster, kind, "list", "--namespace", "kube-public")
+    assert (done.returncode, done.stdout.strip()) == (0, "No resources found")
+
+
+def test_a_job_made_from_words_runs_and_can_be_looked_at(cluster: LocalCluster) -> None:
+    words = ["--name", "words", "--image", "img", "--replicas", "2", "--min", "1", "--requests", "cpu=100m"]
+    assert "run job words successfully" in vcctl(cluster, "job", "run", *words).stdout
+    cluster.kubectl("wait", "vcjob/words", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    assert "words-default0-1" in vcctl(cluster, "pod", "list", "--job", "words").stdout
+    assert "Running" in vcctl(cluster, "job", "view", "--name", "words").stdout
+    listed = json.loads(cluster.hekla("job", "list", "-o", "json").stdout)
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["words"]
+    told = eventually(lambda: "Successfully assigned" in (text := cluster.hekla("events", "words").stdout) and text)
+    assert "podgroup/words-" in told
+    cluster.hekla("job", "delete", "words")
+    eventually(lambda: not cluster.names("pod"))
+
+
+def test_a_queue_is_created_closed_opened_and_deleted(cluster: LocalCluster) -> None:
+    cluster.hekla("queue", "create", "research", "--weight", "3")
+    for action, state in (("close", "Closed"), ("open", "Open")):
+        cluster.hekla("queue", "operate", "research", "--action", action)
+        eventually(lambda state=state: f"research   3        {state}" in cluster.hekla("queue", "list").stdout)
+    cluster.hekla("queue", "delete", "research")
+    refused = cluster.hekla("queue", "delete", "default", check=False)
+    assert refused.returncode == 1
+    assert "`default` queue can not be deleted" in refused.stderr
+
+
+def test_plan_tells_placements_without_submitting(cluster: LocalCluster) -> None:
+    planned = json.loads(cluster.hekla("plan", HELLO_GANG, "-o", "json").stdout)
+    assert sorted(planned["placements"]) == [f"hello-gang-worker-{index}" for index in range(3)]
+    assert cluster.names("vcjob") == []
+
+
+def test_plan_says_why_a_job_would_wait(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    big = tmp_path_factory.mktemp("plan") / "big.yaml"
+    big.write_text(HELLO_GANG.read_text().replace("cpu: 100m", "cpu: 7"))
+    done = cluster.hekla("plan", big, check=False)
+    assert done.returncode == 2
+    assert "hello-gang would wait" in done.stdout
+    assert "cpu" in done.stdout
+
+
+def test_why_names_what_is_missing_and_where(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    job = tmp_path_factory.mktemp("why") / "job.yaml"
+    job.write_text(HELLO_GANG.read_text().replace("cpu: 100m", "cpu: 2500m"))
+    cluster.hekla("run", job, "--detach")
+
+    def explained() -> dict[str, object]:
+        answer: dict[str, object] = json.loads(cluster.hekla("why", "hello-gang", "-o", "json").stdout)
+        assert "cpu" in str(answer["message"])
+        return answer
+
+    answer = eventually(explained)
+    assert answer["phase"] == "Pending"
+    cluster.hekla("job", "delete", "hello-gang")
+    eventually(lambda: not cluster.names("pod"))

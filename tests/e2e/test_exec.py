@@ -1,0 +1,128 @@
+"""`kubectl exec` and `kubectl cp` into a running pod, with and without a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.local_cluster import LocalCluster
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: house}
+spec:
+  nodeName: local
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: any
+      command: [sleep, "600"]
+      workingDir: /var
+      env: [{name: COLOUR, value: green}]
+    - {name: side, image: any, command: [sleep, "600"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def house(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    cluster.kubectl("apply", "-f", "-", stdin=POD)
+    cluster.kubectl("wait", "pod/house", "--for=condition=Ready", "--timeout=60s")
+    yield cluster
+    cluster.kubectl("delete", "pod", "house")
+
+
+def run(house: LocalCluster, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=60)
+
+
+def test_a_command_runs_where_and_as_the_container_does(house: LocalCluster) -> None:
+    done = run(house, "house", "-c", "main", "--", "sh", "-c", "hostname; pwd; echo $COLOUR; cat /proc/1/cmdline")
+    assert done.stdout.split(b"\n")[:3] == [b"house", b"/var", b"green"], done
+    assert b"sleep" in done.stdout
+
+
+def test_its_exit_code_and_both_outputs_come_back(house: LocalCluster) -> None:
+    done = run(house, "house", "-c", "side", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert done.returncode == 7
+    assert done.stdout == b"out\n"
+    assert done.stderr.startswith(b"err\n")
+
+
+def test_standard_input_goes_in_whole(house: LocalCluster) -> None:
+    data = os.urandom(3 << 20)
+    done = run(house, "-i", "house", "-c", "main", "--", "cat", stdin=data)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == data
+
+
+def test_a_command_that_is_not_there_is_named(house: LocalCluster) -> None:
+    done = run(house, "house", "-c", "main", "--", "no-such-program")
+    assert done.returncode != 0
+    assert b'exec: "no-such-program": executable file not found in $PATH' in done.stderr
+
+
+def test_children_left_behind_do_not_keep_the_session_open(house: LocalCluster) -> None:
+    done = run(house, "house", "-c", "main", "--", "sh", "-c", "sleep 60 & echo done")
+    assert done.stdout == b"done\n"
+
+
+def test_files_are_copied_in_and_out(house: LocalCluster, tmp_path: Path) -> None:
+    data = os.urandom(1 << 20)
+    (tmp_path / "here").write_bytes(data)
+    house.kubectl("cp", str(tmp_path / "here"), "house:/tmp/there", "-c", "main")
+    house.kubectl("cp", "house:/tmp/there", str(tmp_path / "back"), "-c", "main")
+    assert (tmp_path / "back").read_bytes() == data
+
+
+def test_a_person_at_a_terminal_gets_one(house: LocalCluster) -> None:
+    command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "-it", "house", "-c", "main", "--", "sh"]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execvp(command[0], command)
+    try:
+        os.write(terminal, b"tty; echo s''aid; exit 5\n")
+        heard = read_until_closed(terminal)
+        assert b"/dev/pts/" in heard, heard
+        assert b"said" in heard
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 5
+    finally:
+        os.close(terminal)
+
+
+def test_one_that_asks_for_the_old_protocol_is_told(house: LocalCluster) -> None:
+    command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "house", "-c", "main", "--", "true"]
+    old = {**os.environ, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+    done = subprocess.run(command, capture_output=True, timeout=60, env=old)
+    assert done.returncode == 1
+    assert b"websockets only" in done.stderr
+
+
+def test_without_the_token_nothing_is_run(house: LocalCluster) -> None:
+    server = house.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+    path = "/api/v1/namespaces/default/pods/house/exec?command=true&container=main&stdout=true"
+    upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAA"]
+    headers = [word for each in upgrade for word in ("-H", each)]
+    done = subprocess.run(["curl", "-skw", "%{http_code}", *headers, server + path], capture_output=True, timeout=20)
+    assert done.stdout.endswith(b"401"), done.stdout
+
+
+def read_until_closed(terminal: int) -> bytes:
+    heard, deadline = b"", time.monotonic() + 30
+    while select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not data:
+            break
+        heard += data
+    return heard
