@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import click
 
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.clock import SystemClock
+from hekla.local.layout import Layout, default_data_dir
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 
@@ -119,13 +121,18 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     Example:  hekla node --kubeconfig ~/.kube/config --name laptop
     """
 
+    from hekla.local.cluster import locked
+
+    name = name or socket.gethostname().lower()
+    # A lone node keeps its pods apart from the local cluster's, which would not know them.
+    layout = cluster.layout() if cluster.data_dir else Layout(default_data_dir(os.environ) / "alone" / name)
+    layout.prepare()
+
     async def run(ready: Ready) -> None:
         from hekla.node import agent
 
-        layout = cluster.layout()
-        layout.prepare()
         settings = agent.NodeSettings(
-            name=name or socket.gethostname().lower(),
+            name=name,
             data_dir=layout.nodes,
             cpu=flags["node_cpu"] or None,
             memory=flags["node_memory"] or None,
@@ -140,7 +147,8 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
                 client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("node")
             )
 
-    _serve(run, log_level)
+    with locked(layout):
+        _serve(run, log_level)
 
 
 @click.command()

@@ -46,7 +46,7 @@ def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> 
     layout = Layout(settings.data_dir)
     layout.prepare()
     # 1. One cluster per data dir.
-    with _locked(layout):
+    with locked(layout):
         # 2. Certificates and the token, made once.
         credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
         write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
@@ -79,7 +79,7 @@ def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> 
 def inspect(data_dir: Path) -> RunningCluster | None:
     """The cluster running on this data dir, if one is."""
     layout = Layout(data_dir)
-    if not _is_locked(layout):
+    if not _islocked(layout):
         return None
     with contextlib.suppress(OSError, ValueError):
         document = json.loads(layout.status.read_text())
@@ -94,9 +94,9 @@ def stop_cluster(data_dir: Path) -> bool:
     if running is not None and running.supervisor:
         _terminate(running.supervisor)
     elif running is not None:
-        raise UsageError(f"a cluster on {data_dir} is still starting; try again in a moment")
+        raise UsageError(f"{data_dir} is held by a cluster that is still starting, or by `hekla node`: stop that first")
     if layout.root.exists():
-        with _locked(layout):
+        with locked(layout):
             _sweep(layout)
     return running is not None
 
@@ -117,7 +117,7 @@ def _locked(layout: Layout) -> Iterator[None]:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"a cluster is already running on {layout.root}: use it (kubeconfig {layout.kubeconfig}), "
+                f"a cluster or node is already running on {layout.root}: use it (kubeconfig {layout.kubeconfig}), "
                 "stop it with `hekla down`, or choose another --data-dir"
             ) from None
         yield
