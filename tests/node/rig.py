@@ -54,9 +54,9 @@ class Rig:
 
     async def start_agent(self, *, isolation: str = "namespaces") -> None:
         """Return when the node is ready."""
-        command = [*_command(self.account), str(_AGENT), str(self.home / "api.sock"), str(self.data_dir), isolation]
+        command = [*as_account(self.account), str(_AGENT), str(self.home / "api.sock"), str(self.data_dir), isolation]
         self.agent = await asyncio.create_subprocess_exec(
-            *command, stdout=subprocess.PIPE, env=_environment(self.home), cwd="/"
+            *command, stdout=subprocess.PIPE, env=environment(self.home), cwd="/"
         )
         assert self.agent.stdout is not None
         async with asyncio.timeout(30):
@@ -161,7 +161,7 @@ async def rig(account: str) -> AsyncIterator[Rig]:
 
 def sweep_as(account: str, data_dir: Path) -> None:
     code = "import sys; from pathlib import Path; from hekla.node.agent import sweep; print(sweep(Path(sys.argv[1])))"
-    subprocess.run([*_command(account), "-c", code, str(data_dir)], env=_environment(data_dir), check=True, cwd="/")
+    subprocess.run([*as_account(account), "-c", code, str(data_dir)], env=environment(data_dir), check=True, cwd="/")
 
 
 def phase(pod: Obj) -> str:
@@ -177,7 +177,7 @@ def exit_code(pod: Obj) -> int:
 
 
 @cache
-def _command(account: str) -> tuple[str, ...]:
+def as_account(account: str) -> tuple[str, ...]:
     if account == "root" or os.geteuid() != 0:
         return (sys.executable,)
     drop = ("setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--")
@@ -185,13 +185,13 @@ def _command(account: str) -> tuple[str, ...]:
     # setpriv itself still has root's rights when it looks for the program.
     probe = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import hekla.node.agent'], check=True)"
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        tried = subprocess.run([*drop, python, "-c", probe], env=_environment(Path("/")), capture_output=True, cwd="/")
+        tried = subprocess.run([*drop, python, "-c", probe], env=environment(Path("/")), capture_output=True, cwd="/")
         if tried.returncode == 0:
             return (*drop, python)
     raise AssertionError("no interpreter that an ordinary user may run can import hekla")
 
 
-def _environment(home: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     packages = [str(_SOURCES), sysconfig.get_path("purelib")]
     return {
         "PATH": os.defpath + ":/usr/sbin",

@@ -58,7 +58,14 @@ class Kind:
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, ("ns",), ("status", "finalize"))
 NODE = Kind("", "v1", "Node", "nodes", False, ("no",), ("status",))
 POD = Kind(
-    "", "v1", "Pod", "pods", True, ("po",), ("status", "binding", "eviction", "log", "ephemeralcontainers"), ("all",)
+    "",
+    "v1",
+    "Pod",
+    "pods",
+    True,
+    ("po",),
+    ("status", "binding", "eviction", "log", "exec", "ephemeralcontainers"),
+    ("all",),
 )
 SERVICE = Kind("", "v1", "Service", "services", True, ("svc",), ("status",), ("all",))
 ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", True, ("ep",), singular="endpoints")

@@ -35,7 +35,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        refusal = self._refusal(scope)
+        refusal = self.refusal(scope)
         if refusal is not None:
             await _refuse(refusal, send)
             return
@@ -52,7 +52,8 @@ class Gate:
         finally:
             self._in_flight[kind] -= 1
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def refusal(self, scope: Scope) -> Response | None:
+        """Why the request is not let in; None when it is. Looks at `path` and `headers` only."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         # A page in the user's browser can reach this port: names that only DNS rebinding uses are refused, and so is
         # whatever says that it comes from a page.

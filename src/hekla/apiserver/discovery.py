@@ -14,10 +14,11 @@ _SUBRESOURCE_VERBS = {
     "binding": ["create"],
     "eviction": ["create"],
     "log": ["get"],
+    "exec": ["create", "get"],
     "finalize": ["update"],
     "ephemeralcontainers": ["get", "patch", "update"],
 }
-_SERVED_SUBRESOURCES = ("status", "binding", "eviction", "log", "finalize")
+_SERVED_SUBRESOURCES = ("status", "binding", "eviction", "log", "exec", "finalize")
 _REVIEWS = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
@@ -163,7 +164,7 @@ def _entries(resource: Resource) -> list[Obj]:
 
 
 def _subresource_kind(name: str, kind: Kind) -> str:
-    return {"binding": "Binding", "eviction": "Eviction"}.get(name, kind.kind)
+    return {"binding": "Binding", "eviction": "Eviction", "exec": "PodExecOptions"}.get(name, kind.kind)
 
 
 def _subresource_type(name: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,20 @@ def listen_tcp(host: str, port: int) -> socket.socket:
 
 
 class Listener:
-    """One app on one socket."""
+    """One app on one socket. `websocket` makes what carries a connection that asks to become one."""
 
-    def __init__(self, app: Any, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        app: Any,
+        listening: socket.socket,
+        tls: ssl.SSLContext | None = None,
+        websocket: Callable[..., asyncio.Protocol] | None = None,
+    ) -> None:
         self._config = Config(
             app,
             interface="asgi3",
             http=HttpToolsProtocol,
-            ws="none",
+            ws=websocket or "none",  # type: ignore[arg-type]
             lifespan="off",
             log_config=None,
             access_log=False,

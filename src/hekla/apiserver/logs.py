@@ -31,7 +31,7 @@ class LogSource:
 def log_source(pod: Obj, node: Obj | None, query: dict[str, str]) -> LogSource | None:
     """None when the pod has not reached a node. Raises BadRequest when there is no such container, or no log yet."""
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    container = _container(pod, query.get("container", ""))
+    container = chosen_container(pod, query.get("container", ""))
     if not (pod.get("spec") or {}).get("nodeName"):
         return None
     if node is None:
@@ -40,13 +40,19 @@ def log_source(pod: Obj, node: Obj | None, query: dict[str, str]) -> LogSource |
     _check_started(pod, container)
     passed = {key: query[key] for key in _PASSED_ON if query.get(key)}
     path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
+    return LogSource(*node_address(node), f"{path}?{urlencode(passed)}" if passed else path)
+
+
+def node_address(node: Obj) -> tuple[str, int]:
+    """Address and port of a node's own server."""
     status = node.get("status") or {}
     address = next((a["address"] for a in status.get("addresses") or () if a.get("type") == "InternalIP"), "")
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or _KUBELET_PORT
-    return LogSource(address, int(port), f"{path}?{urlencode(passed)}" if passed else path)
+    return address, int(port)
 
 
-def _container(pod: Obj, wanted: str) -> str:
+def chosen_container(pod: Obj, wanted: str) -> str:
+    """The container a request is about: the one it names, or the only one. Raises BadRequest."""
     name = pod["metadata"]["name"]
     spec = pod.get("spec") or {}
     containers = [each["name"] for each in spec.get("containers") or ()]
@@ -84,7 +90,7 @@ class LogProxy:
     async def open(self, source: LogSource) -> Response:
         stack = AsyncExitStack()
         try:
-            transport = HttpTransport(f"https://{source.address}:{source.port}", tls=self._tls())
+            transport = HttpTransport(f"https://{source.address}:{source.port}", tls=self.tls())
             stack.push_async_callback(transport.close)
             answer = await stack.enter_async_context(transport.stream("GET", source.path))
         except (Disconnected, OSError) as error:
@@ -95,7 +101,7 @@ class LogProxy:
             raise ApiError(answer.body.decode(errors="replace").strip(), code=answer.status, reason="")
         return Response(200, content_type="text/plain", stream=_chunks(stack, answer.chunks))
 
-    def _tls(self) -> ssl.SSLContext:
+    def tls(self) -> ssl.SSLContext:
         if self._context is None:
             authority, certificate, key = self._files
             self._context = ssl.create_default_context(cafile=str(authority))

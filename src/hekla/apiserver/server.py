@@ -16,6 +16,7 @@ from pathlib import Path
 from hekla.api.review import Admission, Reader
 from hekla.apiserver.app import build_app
 from hekla.apiserver.auth import Gate
+from hekla.apiserver.connecting import Connector
 from hekla.apiserver.expiry import expire_events
 from hekla.apiserver.listener import Listener, listen_tcp, listen_unix
 from hekla.apiserver.logs import LogProxy
@@ -58,17 +59,23 @@ async def run(
     """Serve until cancelled. `ready` is called with the TCP port (0 when there is none) once both listeners answer."""
     store = SqliteStore.open(settings.database, clock)
     listeners: list[Listener] = []
+    connector: Connector | None = None
     try:
         # 1. The app, and what an empty store must hold.
-        app = build_app(store, clock=clock, rng=rng, admission=admission, logs=_log_proxy(settings))
+        logs = _log_proxy(settings)
+        app = build_app(store, clock=clock, rng=rng, admission=admission, logs=logs)
         await app.start()
         # 2. The listeners.
-        listeners.append(Listener(app, listen_unix(settings.socket_path)))
+        connector = Connector(store, logs.tls) if logs is not None else None
+        websocket = connector.protocol(None) if connector is not None else None
+        listeners.append(Listener(app, listen_unix(settings.socket_path), websocket=websocket))
         port = 0
         if settings.tls_certificate is not None:
             tcp = listen_tcp(settings.host, settings.port)
             port = int(tcp.getsockname()[1])
-            listeners.append(Listener(Gate(app, settings.token_hash), tcp, _tls(settings)))
+            gate = Gate(app, settings.token_hash)
+            websocket = connector.protocol(gate.refusal) if connector is not None else None
+            listeners.append(Listener(gate, tcp, _tls(settings), websocket))
         for listener in listeners:
             await listener.start()
         log.info("serving", port=port, socket=settings.socket_path, revision=store.revision)
@@ -83,6 +90,8 @@ async def run(
     finally:
         for listener in listeners:
             await listener.stop()
+        if connector is not None:
+            await connector.close()
         settings.socket_path.unlink(missing_ok=True)
         await store.close()
 

@@ -1,4 +1,4 @@
-"""What hangs below an object: status, binding, eviction, finalize, log."""
+"""What hangs below an object: status, binding, eviction, finalize, log, exec."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from hekla.api.kinds import NAMESPACE, POD, Obj
 from hekla.api.meta import timestamp
 from hekla.api.selector import label_selector_from
+from hekla.apiserver.connecting import refuse_plain
 from hekla.apiserver.decoding import decode_object
 from hekla.apiserver.deleting import is_finished, read_options
 from hekla.apiserver.invalid import required, unsupported
@@ -49,6 +50,9 @@ class Subresources:
                 return await self._evict(resource, route, request)
             case "GET", "log":
                 return await self._log(resource, route, request)
+            case "GET" | "POST", "exec":
+                # Requests for a websocket do not come this way: see `connecting.py`.
+                raise refuse_plain(self._store, route.namespace, route.name, list(request.query.items()))
         raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 
     async def _bind(self, resource: Resource, route: Route, request: Request) -> Response:

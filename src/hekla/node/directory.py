@@ -63,6 +63,10 @@ class PodDirectory:
         name = _checked(volume["name"])
         return self.memory / name if is_in_memory(volume) else self.path / "volumes" / name
 
+    def kept(self, container: str) -> Path:
+        """Where the container's environment is remembered while it runs. No volume's name begins with a dot."""
+        return self.memory / ".containers" / _checked(container)
+
     def attempt(self, container: str, number: int) -> Path:
         return self.path / "containers" / _checked(container) / str(number)
 

@@ -127,6 +127,17 @@ async def readable(*descriptors: int) -> None:
             loop.remove_reader(descriptor)
 
 
+async def writable(descriptor: int) -> None:
+    """Return when it takes data again."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(descriptor)
+
+
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

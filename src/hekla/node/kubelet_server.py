@@ -1,4 +1,4 @@
-"""The node's HTTPS port on the loopback, for the API server alone: container logs, by its client certificate."""
+"""The node's HTTPS port on the loopback, for the API server alone, by its client certificate: logs and exec."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import uvicorn
 
 from hekla.clock import Clock
+from hekla.log import get_logger
 from hekla.node.directory import PodDirectory, all_pods
 from hekla.node.hooks.logs import LogOptions, read_log
+from hekla.node.remote_command import PROTOCOLS, ExecOptions, serve_command
 from hekla.node.settings import NodeSettings
 from hekla.node.status import HOST_ADDRESS
+from hekla.node.websocket import ProtocolError, accept, read_handshake, refuse
+
+log = get_logger("node")
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -27,6 +32,7 @@ class KubeletServer:
     def __init__(self, settings: NodeSettings, *, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        self._tasks: asyncio.TaskGroup | None = None
 
     async def start(self, tasks: asyncio.TaskGroup) -> int | None:
         """Serve, and give the port. None where the settings name no certificate: then there is no server."""
@@ -34,8 +40,10 @@ class KubeletServer:
         if settings.tls_certificate is None or settings.tls_key is None or settings.client_ca is None:
             return None
         listener = socket.create_server((HOST_ADDRESS, 0))
+        self._tasks = tasks
         config = uvicorn.Config(
             self,
+            ws=self._upgraded,  # type: ignore[arg-type]
             ssl_certfile=str(settings.tls_certificate),
             ssl_keyfile=str(settings.tls_key),
             ssl_ca_certs=str(settings.client_ca),
@@ -59,6 +67,43 @@ class KubeletServer:
             await self._logs(parts[2], parts[3], parts[4], _query(scope), receive, send)
         else:
             await _text(send, 404, "404 page not found\n")
+
+    def _upgraded(self, **_: Any) -> asyncio.Protocol:
+        """What carries a connection that wants to become a websocket, in place of uvicorn's own."""
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._take_over)
+
+    def _take_over(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(self._connect(reader, writer))
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._exec(reader, writer)
+        except (OSError, ProtocolError, asyncio.IncompleteReadError) as error:
+            log.info("session broke off", error=error)
+        except Exception:
+            # One session's trouble must not end the node.
+            log.exception("session failed")
+        finally:
+            writer.close()
+
+    async def _exec(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handshake = await read_handshake(reader)
+        target = urlsplit(handshake.target)
+        parts = [unquote(part) for part in target.path.split("/")]
+        if len(parts) != 5 or parts[1] != "exec":
+            await refuse(writer, 404, f"{parts[1]} is not supported by this node")
+            return
+        options = ExecOptions.from_query(target.query)
+        directory = await asyncio.to_thread(find_pod, self._settings, parts[2], parts[3])
+        if directory is None or parts[4] not in directory.container_names():
+            await refuse(writer, 404, f'container "{parts[4]}" in pod "{parts[3]}" is not running')
+        elif not options.command:
+            await refuse(writer, 400, "you must specify at least 1 command")
+        else:
+            socket = await accept(handshake, PROTOCOLS, reader, writer)
+            if socket is not None:
+                await serve_command(socket, directory, parts[4], options)
 
     async def _logs(
         self, namespace: str, pod: str, container: str, query: dict[str, str], receive: Receive, send: Send

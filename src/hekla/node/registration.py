@@ -167,6 +167,8 @@ def node_status(found: Obj, amounts: dict[str, str], name: str, port: int | None
     }
     if port is not None:
         status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
+        # Without this an API server translates exec sessions to SPDY, which we do not speak.
+        status["declaredFeatures"] = ["ExtendWebSocketsToKubelet"]
     return status
 
 

@@ -38,18 +38,25 @@ _READ_BYTES = 64 * 1024
 _KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
 
 
+class Identity(TypedDict):
+    """Who a process of a container is."""
+
+    pause: records.ProcessId | None  # whose namespaces to enter; None: plain process, no isolation
+    user_namespace: bool
+    uid: int
+    gid: int
+    groups: list[int]
+
+
 class ContainerSpec(TypedDict):
     directory: str  # of this attempt, on the host
-    pause: records.ProcessId | None  # whose namespaces to enter; None: plain process, no isolation
+    identity: Identity
     root: rootfs.RootPlan
     cgroups: list[str]  # folders of the groups to run in
     message_file: str  # on the host; where the container may leave its last words
     argv: list[str]
     env: dict[str, str]
     cwd: str
-    uid: int
-    gid: int
-    groups: list[int]
 
 
 def main() -> None:
@@ -61,7 +68,7 @@ def main() -> None:
             os._exit(0)
         _Shim(spec).run()
     except OSError as error:
-        _answer(f"error {_describe(error)}")
+        _answer(f"error {describe(error)}")
         os._exit(1)
 
 
@@ -74,7 +81,7 @@ class _Shim:
         # 1. Pid 1 builds the container's root and waits; it tells how it went on `status`.
         streams = (os.pipe(), os.pipe())
         status, go = os.pipe(), os.pipe()
-        if self._spec["pause"] is not None:
+        if self._spec["identity"]["pause"] is not None:
             sys_.unshare(sys_.CLONE_NEWPID)
         child = os.fork()
         if child == 0:
@@ -84,7 +91,7 @@ class _Shim:
         sys_.set_process_name("hekla-shim")
         self._limit(child)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        failure = _read_message(status[0])
+        failure = read_message(status[0])
         if failure != "ready":
             self._refuse(child, failure)
         # 2. From here on the attempt counts as started, whatever dies next.
@@ -92,7 +99,7 @@ class _Shim:
         # 3. Run. Nothing more on `status` means that the command has taken over.
         os.write(go[1], b"1")
         os.close(go[1])
-        failure = _read_message(status[0])
+        failure = read_message(status[0])
         if failure:
             os.waitpid(child, 0)
             self._leave_cgroups()
@@ -100,7 +107,7 @@ class _Shim:
             _answer("started")
             os._exit(0)
         _answer("started")
-        _detach_standard_streams()
+        detach_standard_streams()
         # 4. Keep what it says until it ends.
         wait_status = _pump(child, streams[0][0], streams[1][0], os.path.join(self._spec["directory"], "log"))
         outcome = _outcome(wait_status)
@@ -117,7 +124,7 @@ class _Shim:
                 with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
                     file.write(str(child))
             except OSError as error:
-                self._refuse(child, f"resource limits: {_describe(error)}")
+                self._refuse(child, f"resource limits: {describe(error)}")
 
     def _leave_cgroups(self) -> None:
         for folder in self._spec["cgroups"]:
@@ -169,14 +176,14 @@ class _Shim:
 
 
 def _enter_pod(spec: ContainerSpec) -> None:
-    pause = spec["pause"]
+    pause = spec["identity"]["pause"]
     if pause is None:
         return
     holder = records.open_process(pause)
     if holder is None:
         raise OSError(0, "the pod's sandbox is gone")
     kinds = [("net", sys_.CLONE_NEWNET), ("uts", sys_.CLONE_NEWUTS), ("ipc", sys_.CLONE_NEWIPC)]
-    if spec["root"]["user_namespace"]:
+    if spec["identity"]["user_namespace"]:
         kinds.insert(0, ("user", sys_.CLONE_NEWUSER))
     # All opened first: once inside the user namespace, the host's /proc entries may be out of reach.
     opened = [(os.open(f"/proc/{pause['pid']}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds]
@@ -193,7 +200,7 @@ def _be_container(
     try:
         sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
-        if spec["pause"] is not None:
+        if spec["identity"]["pause"] is not None:
             # Not the shim's: pivot_root moves every process of the mount namespace, and the shim needs the host's.
             sys_.unshare(sys_.CLONE_NEWNS)
             rootfs.enter(spec["root"])
@@ -201,50 +208,54 @@ def _be_container(
         if os.read(go, 1) != b"1":
             os._exit(1)
         _wire_standard_streams(streams[0][1], streams[1][1])
-        if spec["pause"] is not None:
+        if spec["identity"]["pause"] is not None:
             _make_directory(spec["cwd"])
-        _drop_privileges(spec)
+        drop_privileges(spec["identity"])
         sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)  # changing identity clears it
         os.chdir(spec["cwd"])
-        _reset_signals()
-        _execute(spec["argv"], spec["env"])
+        reset_signals()
+        execute(spec["argv"], spec["env"])
     except OSError as error:
-        os.write(status, _describe(error).encode())
+        os.write(status, describe(error).encode())
     except BaseException as error:
         os.write(status, repr(error).encode())
     os._exit(1)
 
 
-def _drop_privileges(spec: ContainerSpec) -> None:
+def drop_privileges(who: Identity, *, posed: bool = False) -> None:
+    """Become who the process is to be. `posed`: that part of it has been done."""
     os.umask(0o022)
-    if spec["pause"] is None:
+    if who["pause"] is None:
         sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
         return
-    if spec["root"]["user_namespace"]:
-        if spec["uid"] or spec["gid"]:
-            _pose_as(spec["uid"], spec["gid"])
+    if who["user_namespace"]:
+        if not posed:
+            pose(who, os.open("/proc/self", os.O_PATH | os.O_CLOEXEC))
     else:
-        os.setgroups(spec["groups"])
-        os.setresgid(spec["gid"], spec["gid"], spec["gid"])
-    _last_steps(spec)
+        os.setgroups(who["groups"])
+        os.setresgid(who["gid"], who["gid"], who["gid"])
+    _last_steps(who)
 
 
-def _last_steps(spec: ContainerSpec) -> None:
-    if spec["uid"] and not spec["root"]["user_namespace"]:
+def _last_steps(who: Identity) -> None:
+    if who["uid"] and not who["user_namespace"]:
         sys_.keep_capabilities(_KEPT_CAPABILITIES)
-        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+        os.setresuid(who["uid"], who["uid"], who["uid"])
         sys_.keep_capabilities(frozenset())
     else:
-        sys_.keep_capabilities(_KEPT_CAPABILITIES if not spec["uid"] else frozenset())
+        sys_.keep_capabilities(_KEPT_CAPABILITIES if not who["uid"] else frozenset())
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _pose_as(uid: int, gid: int) -> None:
-    """An ordinary user has one identity to give: show it under the number asked for."""
+def pose(who: Identity, proc: int) -> None:
+    """An ordinary user has one identity to give: show it under the number asked for. `proc` is our own folder there."""
+    if not (who["uid"] or who["gid"]):
+        return
     sys_.unshare(sys_.CLONE_NEWUSER)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} 0 1"), ("gid_map", f"{gid} 0 1")):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(text)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{who['uid']} 0 1"), ("gid_map", f"{who['gid']} 0 1")):
+        descriptor = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+        os.write(descriptor, text.encode())
+        os.close(descriptor)
 
 
 def _make_directory(path: str) -> None:
@@ -255,7 +266,7 @@ def _make_directory(path: str) -> None:
         pass
 
 
-def _reset_signals() -> None:
+def reset_signals() -> None:
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             try:
@@ -265,7 +276,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
+def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     program = argv[0]
     if "/" in program:
         candidates = [program]
@@ -406,14 +417,14 @@ def _wire_standard_streams(out: int, err: int) -> None:
     os.close(null)
 
 
-def _detach_standard_streams() -> None:
+def detach_standard_streams() -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
 
 
-def _read_message(status: int) -> str:
+def read_message(status: int) -> str:
     """The next line, or all there is when the other end closes."""
     data = b""
     while not data.endswith(b"\n"):
@@ -424,7 +435,7 @@ def _read_message(status: int) -> str:
     return data.decode(errors="replace").strip()
 
 
-def _describe(error: OSError) -> str:
+def describe(error: OSError) -> str:
     text = error.strerror or str(error)
     return f"{error.filename}: {text}" if error.filename else text
 

@@ -20,6 +20,7 @@ from hekla.api.kinds import CONFIG_MAP, SECRET, SERVICE_ACCOUNT, Kind, Obj
 from hekla.api.meta import name_of, namespace_of, timestamp, uid_of
 from hekla.client.recorder import NORMAL, WARNING
 from hekla.errors import ApiError, Disconnected
+from hekla.node.commands import remember
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
 from hekla.node.exec import LaunchError
@@ -77,6 +78,7 @@ class Starter:
         number = state.next_number
         try:
             spec = self._spec(pod, container, number, sources, sandbox)
+            remember(self._directory, state.name, spec)
         except images.ImageError as error:
             return self._never_started(pod, state, Reason.NO_IMAGE, str(error))
         except (MissingSource, mounts.MountError) as error:
@@ -123,10 +125,9 @@ class Starter:
 
     def _prepare_files(self, pod: Obj, sources: Sources, sandbox: Sandbox) -> None:
         facts = self._facts(sandbox.address)
+        _private(self._directory.memory.parent)
         for volume in pod["spec"].get("volumes") or ():
             path = self._directory.volume(volume)
-            if volumes.is_in_memory(volume):
-                _private(self._directory.memory.parent)
             if volumes.holds_files(volume):
                 try:
                     volumes.write_files(path, volumes.volume_files(volume, pod, sources, **facts))
@@ -164,7 +165,13 @@ class Starter:
         (attempt / _MESSAGE_FILE).chmod(0o666)
         return {
             "directory": os.path.realpath(attempt),
-            "pause": sandbox.process,
+            "identity": {
+                "pause": sandbox.process,
+                "user_namespace": self._context.user_namespace,
+                "uid": uid,
+                "gid": gid,
+                "groups": groups,
+            },
             "root": {
                 "scratch": os.path.realpath(attempt / "scratch"),
                 "user_namespace": self._context.user_namespace,
@@ -176,9 +183,6 @@ class Starter:
             "argv": [env_hook.expand(word, env) for word in written],
             "env": env,
             "cwd": str(container.get("workingDir") or image.working_dir),
-            "uid": uid,
-            "gid": gid,
-            "groups": groups,
         }
 
     def _cgroups(self, container: Obj, number: int) -> list[str]:
