@@ -79,7 +79,7 @@ def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> 
 def inspect(data_dir: Path) -> RunningCluster | None:
     """The cluster running on this data dir, if one is."""
     layout = Layout(data_dir)
-    if not _islocked(layout):
+    if not _is_locked(layout):
         return None
     with contextlib.suppress(OSError, ValueError):
         document = json.loads(layout.status.read_text())
@@ -109,7 +109,8 @@ def _sweep(layout: Layout) -> None:
 
 
 @contextlib.contextmanager
-def _locked(layout: Layout) -> Iterator[None]:
+def locked(layout: Layout) -> Iterator[None]:
+    """Hold a data dir for ourselves: two clusters, or a cluster and a lone node, would take each other's pods away."""
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
