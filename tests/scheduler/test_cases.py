@@ -19,6 +19,11 @@ CONFIGS: dict[str, Config] = {
     "preempt": short_config(f"{ENTER}, preempt", [["conformance", "gang", "priority", "predicates", "proportion"]]),
     "reclaim": short_config(f"{ENTER}, reclaim", [["conformance", "gang", "predicates", "proportion"]]),
     "default": default_config(),
+    "capacity": short_config(f"{ENTER}, backfill", [["priority", "gang", "conformance"], ["predicates", "capacity"]]),
+    "capacity-reclaim": short_config(f"{ENTER}, reclaim", [["conformance", "gang", "predicates", "capacity"]]),
+    "capacity-tree": short_config(
+        f"{ENTER}, reclaim", [["conformance", "gang", "predicates", {"name": "capacity", "enableHierarchy": True}]]
+    ),
     "packing": short_config(
         "enqueue, allocate, backfill",
         [

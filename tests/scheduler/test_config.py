@@ -51,7 +51,7 @@ tiers:
     enableJobReadyy: true
   - name: nodeorder
     arguments: {leastrequested.weight: much, typo: 1}
-  - name: capacity
+  - name: tdm
   - name: nonsense
 """
     with pytest.raises(ConfigError) as raised:
@@ -64,7 +64,7 @@ tiers:
         "tiers[0].plugins[0].enableJobReadyy: unknown field",
         "tiers[0].plugins[1].arguments.leastrequested.weight: must be a whole number, not 'much'",
         "tiers[0].plugins[1].arguments.typo: unknown argument",
-        "plugin 'capacity' is not supported yet",
+        "plugin 'tdm' is not supported yet",
         "no plugin named 'nonsense'",
     ):
         assert expected in problems

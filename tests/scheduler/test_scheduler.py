@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, QUEUE, Obj
+from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
@@ -297,6 +297,93 @@ def test_a_lost_connection_in_the_middle_of_a_gang_leaves_no_half() -> None:
     on_stage(script)
 
 
+EVICTING = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins: [{name: conformance}, {name: gang}, {name: priority}, {name: predicates}, {name: proportion}]
+"""
+FULL = {
+    "nodes": [{"name": "n1", "cpu": 2}],
+    "groups": [
+        {"name": "low", "min": 0, "phase": "Running", "pods": [{"node": "n1"}, {"node": "n1"}]},
+        {"name": "high", "min": 1, "class": "high", "pods": [{}]},
+    ],
+}
+
+
+async def set_full_stage(stage: Stage, folder: Path) -> SchedulerSettings:
+    (folder / "conf").write_text(EVICTING)
+    made = {"apiVersion": PRIORITY_CLASS.api_version, "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    await stage.client.create(PRIORITY_CLASS, made)
+    await stage.add(FULL)
+    return SchedulerSettings(conf=folder / "conf")
+
+
+async def leaving(stage: Stage) -> list[str]:
+    pods = (await stage.client.list(POD)).items
+    return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" in pod["metadata"]]
+
+
+def test_an_evicted_pod_is_told_why_and_deleted_and_the_other_takes_its_place(tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        stage.start(await set_full_stage(stage, tmp_path))
+        await stage.until(lambda: _any_of(leaving(stage)))
+        await asyncio.sleep(10)
+        assert await leaving(stage) == ["low-t-1"]
+        victim = await stage.client.get(POD, "low-t-1", "default")
+        told = {item["type"]: item["reason"] for item in victim["status"]["conditions"]}
+        assert told == {"Ready": "Evict", "DisruptionTarget": "PreemptionByScheduler"}
+        waiting = await stage.client.get(POD, "high-t-0", "default")
+        assert waiting["status"]["nominatedNodeName"] == "n1"
+        assert "once resource is released" in waiting["status"]["conditions"][0]["message"]
+        assert await stage.condition("high") == (
+            "1/1 tasks in gang unschedulable: pod group is not ready, 1 Pipelined, 1 minAvailable"
+        )
+        events = [event["message"] for event in (await stage.client.list(EVENT)).items]
+        assert "Pod is evicted, because of preempt" in events
+        await stage.client.delete(POD, "low-t-1", "default", grace_seconds=0)
+        await stage.until_bound("high-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
+@pytest.mark.parametrize("fault", ["refuse", "lose", "cut"])
+def test_an_eviction_that_fails_is_tried_again_and_nobody_else_goes(fault: str, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        failed: list[str] = []
+
+        def fail(write: str) -> str:
+            if write.startswith("DELETE") and len(failed) < 3:
+                failed.append(write)
+                return fault
+            return ""
+
+        stage.start(await set_full_stage(stage, tmp_path)).fault = fail
+        await asyncio.sleep(60)
+        assert await leaving(stage) == ["low-t-1"]
+        await stage.stop()
+
+    on_stage(script)
+
+
+@pytest.mark.parametrize("writes", range(1, 10))
+def test_killed_while_evicting_it_finishes_when_started_again(writes: int, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        settings = await set_full_stage(stage, tmp_path)
+        stage.start(settings).cut_after = writes
+        await asyncio.sleep(5)
+        await stage.stop()
+        stage.start(settings)
+        await stage.until(lambda: _any_of(leaving(stage)))
+        assert await leaving(stage) == ["low-t-1"]
+        await stage.client.delete(POD, "low-t-1", "default", grace_seconds=0)
+        await stage.until_bound("high-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_wrong_configuration_ends_it_at_start(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text("actions: dance\ntiers: []\n")
@@ -322,6 +409,10 @@ def test_a_configuration_that_becomes_wrong_leaves_the_last_one_in_force(tmp_pat
         await stage.stop()
 
     on_stage(script)
+
+
+async def _any_of(found: Awaitable[list[str]]) -> bool:
+    return bool(await found)
 
 
 async def _phase_is(stage: Stage, group: str, phase: str) -> bool:

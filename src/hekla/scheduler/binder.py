@@ -123,6 +123,8 @@ class Binder:
             if self._cache.assume_evicted(eviction.pod):
                 self._leaving[eviction.pod.uid] = eviction
                 self._evictions.add(eviction.pod.uid)
+                # What the groups make of it is for another cycle to say.
+                self._wake()
         for outcome in plan.groups:
             self._wish_group(outcome, plan.cycle_id)
         for queue in plan.queues:

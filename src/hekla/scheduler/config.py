@@ -184,7 +184,11 @@ class _Reader:
             self.problems.append(f"{place}: {_unknown('plugin', name, _UPSTREAM_PLUGINS, self._available)}")
             return None
         plugin: type[SchedulerPlugin] = self._available[name].load()
-        return PluginEntry(name, plugin, self._arguments(f"{place}.arguments", entry.get("arguments"), plugin), off)
+        for switch in _OFF_BY_DEFAULT:
+            if switch not in off and switch not in plugin.OPTIONS:
+                self.problems.append(f"{place}.{switch}: {name} does not support this")
+        arguments = self._arguments(f"{place}.arguments", entry.get("arguments"), plugin)
+        return PluginEntry(name, plugin, {**arguments, **{name: name not in off for name in plugin.OPTIONS}}, off)
 
     def _switches(self, place: str, entry: Mapping[str, Any]) -> frozenset[str]:
         off = set(_OFF_BY_DEFAULT)
@@ -194,10 +198,10 @@ class _Reader:
                 continue
             if not isinstance(value, bool):
                 self.problems.append(f"{place}.{switch}: must be true or false")
-            elif value and switch in _OFF_BY_DEFAULT:
-                self.problems.append(f"{place}.{switch}: not supported yet")
             elif not value:
                 off.add(switch)
+            elif switch in _OFF_BY_DEFAULT:
+                off.discard(switch)
         return frozenset(off)
 
     def _arguments(self, place: str, given: Any, plugin: type[SchedulerPlugin]) -> Mapping[str, Any]:

@@ -32,12 +32,17 @@ class Argument:
     default: Any
 
 
+HIERARCHY = "enableHierarchy"
+
+
 class SchedulerPlugin:
-    """Base of all scheduler plugins. `arguments` holds every declared argument, defaults filled in."""
+    """Base of all scheduler plugins. `arguments` holds every declared argument, defaults filled in, and `OPTIONS`."""
 
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {}
     # An argument whose name is this plus anything is accepted as well, as a float.
     ARGUMENT_PREFIX: ClassVar[str] = ""
+    # Switches that are off unless turned on, and that this plugin knows what to do with.
+    OPTIONS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         self.arguments = arguments
@@ -57,6 +62,14 @@ class QueueOrder:
 
     def queue_key(self, queue: Queue) -> tuple[float, ...]:
         """Smaller comes first."""
+        raise NotImplementedError
+
+
+class VictimQueueOrder:
+    switch: ClassVar[str] = ""
+
+    def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
+        """From which queue to take first for a contender's: smaller comes first."""
         raise NotImplementedError
 
 
@@ -219,6 +232,7 @@ class Tiers:
         self._tiers = tiers
         self._group_order = self._all(GroupOrder)
         self._queue_order = self._all(QueueOrder)
+        self._victim_queue_order = self._all(VictimQueueOrder)
         self._pod_order = self._all(PodOrder)
         self._valid = self._all(GroupValid)
         self._ready = self._all(GroupReady)
@@ -259,7 +273,10 @@ class Tiers:
             state = resident.state
             if id(state) not in keys:
                 ranks = tuple(plugin.group_key(state) for plugin in self._group_order)
-                keys[id(state)] = (self.queue_key(state.queue), ranks)
+                nearness = tuple(
+                    -plugin.victim_queue_key(state.queue, contender.state.queue) for plugin in self._victim_queue_order
+                )
+                keys[id(state)] = (nearness, self.queue_key(state.queue), ranks)
                 columns[id(state)] = [plugin.pod_keys(state.group) for plugin in self._pod_order]
         return sorted(
             residents,

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     NO_NODE_MATCHES = "NoNodeMatches"
     QUEUE_OVER_QUOTA = "QueueOverQuota"
     QUEUE_NOT_OPEN = "QueueNotOpen"
+    QUEUE_UNUSABLE = "QueueUnusable"
     CLUSTER_FULL = "ClusterFull"
     GANG_NOT_COMPLETE = "GangNotComplete"
     WAITING_FOR_GATE = "WaitingForGate"

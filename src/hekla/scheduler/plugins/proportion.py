@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from hekla.api.scheduling import QueueState
+from hekla.scheduler.accounts import Account, flat_ceilings, guarantees, how_many, members_by_queue, not_open
 from hekla.scheduler.arrays.fairness import share, water_fill
-from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats, exceeded, within
+from hekla.scheduler.arrays.resources import Floats, within
 from hekla.scheduler.extension import (
     GroupEnqueueable,
     QueueMayReclaim,
@@ -21,27 +22,9 @@ from hekla.scheduler.extension import (
     Vote,
 )
 from hekla.scheduler.fit import Reason, Unfit
-from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.residents import Contender, Resident
-from hekla.scheduler.rows import Queue, show_amount
+from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState, Session
-from hekla.scheduler.snapshot import Group
-
-
-class _Account:
-    """What one queue has, asks for and may have."""
-
-    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, groups: Sequence[Group]) -> None:
-        self.queue = queue
-        self.ceiling = ceiling
-        self.guarantee = guarantee
-        allocated: Floats = np.sum([group.allocated for group in groups], axis=0)
-        self.request: Floats = allocated + np.sum([group.pending for group in groups], axis=0)
-        self.entered: Floats = np.sum([group.outstanding for group in groups], axis=0)
-        self.elastic: Floats = np.sum([group.elastic for group in groups], axis=0)
-        # Plain lists: they change, and are asked for, with every placement.
-        self.allocated: list[float] = allocated.tolist()
-        self.deserved = [0.0] * len(allocated)
 
 
 class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable):
@@ -66,11 +49,11 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMay
     def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
         account = self._accounts[state.queue.name]
         if account.queue.state is not QueueState.OPEN:
-            return 0, _not_open(account.queue)
+            return 0, not_open(account.queue)
         room = wanted
         for column, amount in self.session.asked(shape):
             if column != self._pods:
-                room = _how_many(account.deserved[column], account.allocated[column], amount, room)
+                room = how_many(account.deserved[column], account.allocated[column], amount, room)
         return room, None if room == wanted else self._over_share(account, shape)
 
     def may_reclaim(self, state: GroupState, shape: int) -> bool:
@@ -91,47 +74,25 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMay
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         account = self._accounts[state.queue.name]
         if account.queue.state is not QueueState.OPEN:
-            return Vote.REJECT, _not_open(account.queue)
-        minimum = state.group.minimum
-        total = minimum + account.allocated + account.entered - account.elastic
-        columns = self.session.snapshot.columns
-        over = exceeded(total, account.ceiling, minimum, columns.counted)
-        if not over.any():
-            return Vote.PERMIT, None
-        lines = np.flatnonzero(over)
-        named = ", ".join(f"insufficient {columns.names[column]}" for column in lines)
-        left = np.maximum(account.ceiling - (total - minimum), 0.0)
-        detail = f"queue {account.queue.name}: {asked_and_left(columns.names, lines, minimum, left)}"
-        return Vote.REJECT, Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}", detail)
+            return Vote.REJECT, not_open(account.queue)
+        objection = account.objection_to_entering(self.session.snapshot.columns, state.group.minimum)
+        return (Vote.PERMIT, None) if objection is None else (Vote.REJECT, objection)
 
     def group_enqueued(self, state: GroupState) -> None:
         account = self._accounts[state.queue.name]
         account.entered = account.entered + state.group.claim
 
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
-        allocated = self._accounts[state.queue.name].allocated
-        for column, amount in self.session.asked(shape):
-            allocated[column] += amount * count
+        self._accounts[state.queue.name].move(self.session.asked(shape), count)
 
-    def _open_accounts(self) -> dict[str, _Account]:
+    def _open_accounts(self) -> dict[str, Account]:
         """An account for every queue that has groups; the others take no part."""
         session = self.session
-        width = len(session.snapshot.columns)
-        guarantees = {name: session.snapshot.columns.row(queue.guarantee) for name, queue in session.queues.items()}
-        unguaranteed = np.maximum(session.total - sum(guarantees.values(), np.zeros(width)), 0.0)
-        members: dict[str, list[Group]] = {}
-        for state in session.groups:
-            members.setdefault(state.queue.name, []).append(state.group)
-        accounts: dict[str, _Account] = {}
-        for name, groups in members.items():
-            queue = session.queues[name]
-            ceiling = np.minimum(unguaranteed + guarantees[name], self._capability(queue))
-            accounts[name] = _Account(queue, ceiling, guarantees[name], groups)
-        return accounts
-
-    def _capability(self, queue: Queue) -> Floats:
-        limits = {name: amount for name, amount in queue.capability.items() if amount > 0 or name not in (CPU, MEMORY)}
-        return self.session.snapshot.columns.row(limits, missing=np.inf)
+        ceilings, guaranteed = flat_ceilings(session), guarantees(session)
+        return {
+            name: Account(session.queues[name], ceilings[name], guaranteed[name], groups)
+            for name, groups in members_by_queue(session).items()
+        }
 
     def _share_out(self) -> None:
         accounts = list(self._accounts.values())
@@ -147,27 +108,7 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMay
         for account, line in zip(accounts, deserved):
             account.deserved = line.tolist()
 
-    def _over_share(self, account: _Account, shape: int) -> Unfit:
-        names = self.session.snapshot.columns.names
-        parts = [
-            f"{names[column]}: {show_amount(names[column], amount)} asked, "
-            f"{show_amount(names[column], account.allocated[column])} in use, "
-            f"{show_amount(names[column], account.deserved[column])} deserved"
-            for column, amount in self.session.asked(shape)
-            if column != self._pods and account.allocated[column] + amount > account.deserved[column]
-        ]
-        return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its share ({'; '.join(parts)})")
-
-
-def _how_many(deserved: float, allocated: float, amount: float, most: int) -> int:
-    """How many times `amount` fits, at most `most`. Exact: a division off in the last bit does not decide."""
-    if allocated + amount * most <= deserved:
-        return most
-    room = max(0, min(most, int((deserved - allocated) // amount) + 1))
-    while room and allocated + amount * room > deserved:
-        room -= 1
-    return room
-
-
-def _not_open(queue: Queue) -> Unfit:
-    return Unfit(Reason.QUEUE_NOT_OPEN, f"queue {queue.name} is {queue.state}")
+    def _over_share(self, account: Account, shape: int) -> Unfit:
+        columns, asked = self.session.snapshot.columns, self.session.asked(shape)
+        sums = account.arithmetic(columns, asked, account.deserved, "deserved")
+        return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its share ({sums})")

@@ -1,0 +1,101 @@
+"""What a queue holds, asks for and may have: what the plugins that share a cluster between queues have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import CPU, MEMORY, Columns, Floats, exceeded
+from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.inqueue import asked_and_left
+from hekla.scheduler.rows import Queue, show_amount
+from hekla.scheduler.session import Session
+from hekla.scheduler.snapshot import Group
+
+_Asked = Sequence[tuple[int, float]]
+
+
+class Account:
+    """One queue's books. `ceiling` is what it may hold at most, infinite where nothing limits it."""
+
+    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, groups: Sequence[Group]) -> None:
+        self.queue = queue
+        self.ceiling = ceiling
+        self.guarantee = guarantee
+        nothing = np.zeros(len(ceiling))
+        allocated: Floats = sum((group.allocated for group in groups), nothing)
+        self.request: Floats = allocated + sum((group.pending for group in groups), nothing)
+        self.entered: Floats = sum((group.outstanding for group in groups), nothing)
+        self.elastic: Floats = sum((group.elastic for group in groups), nothing)
+        # Plain lists: they change, and are asked for, with every placement.
+        self.allocated: list[float] = allocated.tolist()
+        self.deserved = [0.0] * len(allocated)
+
+    def move(self, asked: _Asked, count: int) -> None:
+        """`count` pods came, or went when it is negative."""
+        for column, amount in asked:
+            self.allocated[column] += amount * count
+
+    def objection_to_entering(self, columns: Columns, minimum: Floats) -> Unfit | None:
+        """What speaks against a group of this minimum entering, with what is inside already."""
+        total = minimum + self.allocated + self.entered - self.elastic
+        over = exceeded(total, self.ceiling, minimum, columns.counted)
+        if not over.any():
+            return None
+        lines = np.flatnonzero(over)
+        named = ", ".join(f"insufficient {columns.names[column]}" for column in lines)
+        left = np.maximum(self.ceiling - (total - minimum), 0.0)
+        detail = f"queue {self.queue.name}: {asked_and_left(columns.names, lines, minimum, left)}"
+        return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}", detail)
+
+    def arithmetic(self, columns: Columns, asked: _Asked, limit: Sequence[float], word: str) -> str:
+        """`cpu: 2 asked, 3 in use, 4 <word>` for what is asked beyond the limit."""
+        return "; ".join(
+            f"{columns.names[column]}: {show_amount(columns.names[column], amount)} asked, "
+            f"{show_amount(columns.names[column], self.allocated[column])} in use, "
+            f"{show_amount(columns.names[column], limit[column])} {word}"
+            for column, amount in asked
+            if column != columns.pods and self.allocated[column] + amount > limit[column]
+        )
+
+
+def members_by_queue(session: Session) -> dict[str, list[Group]]:
+    members: dict[str, list[Group]] = {}
+    for state in session.groups:
+        members.setdefault(state.queue.name, []).append(state.group)
+    return members
+
+
+def guarantees(session: Session) -> dict[str, Floats]:
+    columns = session.snapshot.columns
+    return {name: columns.row(queue.guarantee) for name, queue in session.queues.items()}
+
+
+def flat_ceilings(session: Session) -> dict[str, Floats]:
+    """For each queue its capability, and never what is guaranteed to others."""
+    own = guarantees(session)
+    unguaranteed = np.maximum(session.total - sum(own.values(), np.zeros(len(session.total))), 0.0)
+    return {
+        name: np.minimum(unguaranteed + own[name], capability(session, queue)) for name, queue in session.queues.items()
+    }
+
+
+def capability(session: Session, queue: Queue) -> Floats:
+    """The declared limit; a CPU or memory limit of zero is none."""
+    limits = {name: amount for name, amount in queue.capability.items() if amount > 0 or name not in (CPU, MEMORY)}
+    return session.snapshot.columns.row(limits, missing=np.inf)
+
+
+def how_many(limit: float, allocated: float, amount: float, most: int) -> int:
+    """How many times `amount` fits, at most `most`. Exact: a division off in the last bit does not decide."""
+    if allocated + amount * most <= limit:
+        return most
+    room = max(0, min(most, int((limit - allocated) // amount) + 1))
+    while room and allocated + amount * room > limit:
+        room -= 1
+    return room
+
+
+def not_open(queue: Queue) -> Unfit:
+    return Unfit(Reason.QUEUE_NOT_OPEN, f"queue {queue.name} is {queue.state}")

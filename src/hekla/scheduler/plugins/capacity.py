@@ -1,0 +1,222 @@
+"""Queues own what they deserve, may use more while it is free, and get it back when they need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hekla.api.scheduling import QueueState
+from hekla.scheduler.accounts import Account, flat_ceilings, guarantees, how_many, members_by_queue, not_open
+from hekla.scheduler.arrays.resources import TOLERANCE, Floats
+from hekla.scheduler.extension import (
+    HIERARCHY,
+    Argument,
+    GroupEnqueueable,
+    QueueMayReclaim,
+    QueueOrder,
+    QueueRoom,
+    Reclaimable,
+    SchedulerPlugin,
+    VictimQueueOrder,
+    Vote,
+)
+from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.queuetree import QueueTree
+from hekla.scheduler.residents import Contender, Resident
+from hekla.scheduler.rows import Queue
+from hekla.scheduler.session import GroupState, Session
+
+_LEVEL = "ancestorReclaimLevel"
+
+
+class Capacity(
+    SchedulerPlugin, QueueOrder, VictimQueueOrder, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable
+):
+    """`capability` is the limit; what a queue holds beyond `deserved` others may reclaim, never below `guarantee`."""
+
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {_LEVEL: Argument(int, 0)}
+    OPTIONS: ClassVar[tuple[str, ...]] = (HIERARCHY,)
+
+    def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
+        super().__init__(arguments, session)
+        self._columns = session.snapshot.columns
+        self._tree = QueueTree(session.queues) if arguments[HIERARCHY] else None
+        self._level = max(0, arguments[_LEVEL]) if self._tree else 0
+        self._accounts = self._open_tree(self._tree) if self._tree else self._open_accounts()
+        session.listeners.append(self._moved)
+
+    # Order
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        if self._tree is None:
+            return (-queue.priority, *self._rank(queue.name))
+        # Two leaves are compared where their ways from the root part: what they have in common is equal anyway.
+        way = [rank for name in self._tree.way_down(queue.name) for rank in self._rank(name)]
+        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), *way)
+
+    def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
+        return 0.0 if self._tree is None else -float(self._tree.common_depth(queue.name, contender.name))
+
+    # Limits
+
+    def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
+        objection = self._objection(state.queue)
+        if objection is not None:
+            return 0, objection
+        room, tight = wanted, None
+        for account in self._up_from(state.queue.name):
+            for column, amount in self.session.asked(shape):
+                if column != self._columns.pods:
+                    fewer = how_many(float(account.ceiling[column]), account.allocated[column], amount, room)
+                    room, tight = (fewer, account) if fewer < room else (room, tight)
+        return room, None if tight is None else self._over_limit(tight, shape)
+
+    def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
+        objection = self._objection(state.queue)
+        for account in self._up_from(state.queue.name):
+            objection = objection or account.objection_to_entering(self._columns, state.group.minimum)
+        return (Vote.PERMIT, None) if objection is None else (Vote.REJECT, objection)
+
+    def group_enqueued(self, state: GroupState) -> None:
+        for account in self._up_from(state.queue.name):
+            account.entered = account.entered + state.group.claim
+
+    # Reclaiming
+
+    def may_reclaim(self, state: GroupState, shape: int) -> bool:
+        if self._objection(state.queue) is not None:
+            return False
+        own, *above = self._up_from(state.queue.name)
+        asked = [(column, amount) for column, amount in self.session.asked(shape) if column != self._columns.pods]
+        if any(own.allocated[column] + amount > own.ceiling[column] for column, amount in asked):
+            return False
+        # In the tree an ancestor's share may do as well; the root's would always.
+        entitled = [own, *(account for account in above[: self._level] if not self._is_root(account))]
+        return any(
+            account.allocated[column] + amount - account.deserved[column] < TOLERANCE
+            for account in entitled
+            for column, amount in asked
+        )
+
+    def reclaimable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
+        books: dict[str, list[float]] = {}
+        allowed = []
+        for resident in candidates:
+            asked = self.session.asked(resident.shape)
+            shared = {column for column, _ in asked} & {column for column, _ in self.session.asked(contender.shape)}
+            if not shared - {self._columns.pods}:
+                continue
+            charged = self._may_lose(contender, resident, books)
+            if charged is None:
+                continue
+            allowed.append(resident)
+            for account in charged:
+                held = books.setdefault(account.queue.name, list(account.allocated))
+                for column, amount in asked:
+                    held[column] -= amount
+        return allowed
+
+    def _may_lose(
+        self, contender: Contender, resident: Resident, books: Mapping[str, list[float]]
+    ) -> list[Account] | None:
+        """The accounts a resident's leaving is charged to; None where it may not be made to leave."""
+        own, *above = self._up_from(resident.state.queue.name)
+        request = self.session.request(resident.shape)
+        held = np.array(books.get(own.queue.name, own.allocated))
+        if np.any(own.guarantee - (held - request) >= TOLERANCE):
+            return None
+        unowned = self._is_unowned(own, request)
+        if not unowned and not self._is_beyond(own, held, request):
+            return None
+        if not self._level:
+            return [own]
+        rivals = self._up_from(contender.state.queue.name)
+        if unowned and self._is_spared(rivals, [own, *above], contender):
+            return None
+        charged = [own]
+        for distance, account in enumerate(above[: self._level], start=1):
+            if self._is_root(account) or account in rivals[distance : distance + 1]:
+                continue
+            held = np.array(books.get(account.queue.name, account.allocated))
+            if not self._is_unowned(account, request) and not self._is_beyond(account, held, request):
+                return None
+            charged.append(account)
+        return charged
+
+    def _is_unowned(self, account: Account, request: Floats) -> bool:
+        """Whether the queue deserves nothing at all of what the pod holds."""
+        return not any(amount > 0 and owned >= TOLERANCE for amount, owned in zip(request, account.deserved))
+
+    def _is_beyond(self, account: Account, held: Floats, request: Floats) -> bool:
+        """Whether the queue holds more than it deserves of something that the pod holds and it has a share of."""
+        named = {*account.queue.deserved, *account.queue.guarantee}
+        for column in np.flatnonzero((held > account.deserved) & (request > 0) & self._columns.counted).tolist():
+            owned = account.deserved[column] >= TOLERANCE
+            # parity: a share of zero counts as one for devices and the like, not for CPU and memory.
+            if owned or (column >= 2 and self._columns.names[column] in named):
+                return True
+        return False
+
+    def _is_spared(self, rivals: list[Account], accounts: list[Account], contender: Contender) -> bool:
+        """Relatives do not take from each other what the taker's own queue deserves nothing of."""
+        near = [account for account in rivals[1 : self._level + 1] if not self._is_root(account)]
+        related = any(account in accounts[1 : self._level + 1] for account in near)
+        return related and self._is_unowned(rivals[0], self.session.request(contender.shape))
+
+    # Books
+
+    def _objection(self, queue: Queue) -> Unfit | None:
+        if queue.state is not QueueState.OPEN:
+            return not_open(queue)
+        trouble = self._tree.trouble(queue.name) if self._tree else ""
+        return Unfit(Reason.QUEUE_UNUSABLE, trouble) if trouble else None
+
+    def _rank(self, name: str) -> tuple[float, float]:
+        account = self._accounts.get(name)
+        if account is None or not any(amount >= TOLERANCE for amount in account.deserved):
+            return (1.0, 1.0)
+        shares = [held / due for held, due in zip(account.allocated, account.deserved) if due >= TOLERANCE]
+        return (max(shares), 0.0)
+
+    def _up_from(self, name: str) -> list[Account]:
+        """The queue's account and, in the tree, those of its ancestors up to the root."""
+        if self._tree is None:
+            return [self._accounts[name]]
+        return [self._accounts[at] for at in self._tree.way_up(name)]
+
+    def _is_root(self, account: Account) -> bool:
+        return self._tree is not None and self._tree.is_root(account.queue.name)
+
+    def _moved(self, state: GroupState, shape: int, count: int) -> None:
+        for account in self._up_from(state.queue.name):
+            account.move(self.session.asked(shape), count)
+
+    def _over_limit(self, account: Account, shape: int) -> Unfit:
+        sums = account.arithmetic(self._columns, self.session.asked(shape), account.ceiling.tolist(), "allowed")
+        return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its limit ({sums})")
+
+    def _open_accounts(self) -> dict[str, Account]:
+        """An account for every queue that has groups."""
+        session = self.session
+        ceilings, guaranteed = flat_ceilings(session), guarantees(session)
+        accounts = {}
+        for name, groups in members_by_queue(session).items():
+            queue = session.queues[name]
+            account = accounts[name] = Account(queue, ceilings[name], guaranteed[name], groups)
+            deserved = np.minimum(self._columns.row(queue.deserved), ceilings[name])
+            account.deserved = np.maximum(deserved, guaranteed[name]).tolist()
+        return accounts
+
+    def _open_tree(self, tree: QueueTree) -> dict[str, Account]:
+        """An account for every queue; groups count for all queues above theirs as well."""
+        session = self.session
+        members = members_by_queue(session)
+        ceilings, guaranteed = tree.ceilings(session), guarantees(session)
+        accounts = {}
+        for name, queue in session.queues.items():
+            below = [group for at in tree.all_below(name) for group in members.get(at, ())]
+            account = accounts[name] = Account(queue, ceilings[name], guaranteed[name], below)
+            account.deserved = np.maximum(self._columns.row(queue.deserved), guaranteed[name]).tolist()
+        return accounts
