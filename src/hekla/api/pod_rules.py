@@ -1,6 +1,6 @@
-"""What makes a pod template wrong, beyond its schema: the rules people trip over, in Kubernetes' own words.
+"""What makes a pod wrong, beyond its schema: the rules people trip over, in Kubernetes' own words and all at once.
 
-Each problem is `<field path>: <what is wrong>`, all of them at once.
+The API server asks for pods, admission for the templates of Jobs.
 """
 
 from __future__ import annotations
@@ -8,148 +8,146 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from hekla.api.field import Problem, duplicate, invalid, not_found, required, unsupported
 from hekla.api.kinds import Obj
 from hekla.api.names import label_problems
 from hekla.api.quantity import InvalidQuantity, canonical, parse
 
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*|[!-<>-~]+")
+_CHOICES = {
+    "restartPolicy": ("Always", "OnFailure", "Never"),
+    "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+    "protocol": ("SCTP", "TCP", "UDP"),
+}
+_ENV_NAME = re.compile(r"[ -<>-~]+")
+_ENV_NAME_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+_PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_PORT_NAME_TEXT = "must be a port name of at most 15 lower case letters, digits and single hyphens, with a letter in it"
 
 
-def template_problems(template: Obj, path: str = "template") -> list[str]:
-    spec = template.get("spec") or {}
-    return pod_spec_problems(spec, f"{path}.spec")
+def template_problems(template: Obj, path: str = "template") -> list[Problem]:
+    return pod_spec_problems(template.get("spec") or {}, f"{path}.spec")
 
 
-def pod_spec_problems(spec: Obj, path: str) -> list[str]:
+def pod_spec_problems(spec: Obj, path: str) -> list[Problem]:
     problems, volumes = _volume_problems(spec, f"{path}.volumes")
-    containers = spec.get("containers") or []
-    if not containers:
-        problems.append(f"{path}.containers: Required value")
+    if not spec.get("containers"):
+        problems.append(required(f"{path}.containers"))
     names: set[str] = set()
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             problems += _container_problems(container, f"{path}.{field}[{index}]", names, volumes)
-    problems += _choice(spec, "restartPolicy", _RESTART_POLICIES, path)
+    problems += _choice_problems(spec, "restartPolicy", path)
+    problems += _choice_problems(spec, "dnsPolicy", path)
     for field in ("hostname", "subdomain"):
         if spec.get(field):
-            problems += [
-                f'{path}.{field}: Invalid value: "{spec[field]}": {why}' for why in label_problems(spec[field])
-            ]
+            problems += [invalid(f"{path}.{field}", spec[field], why) for why in label_problems(spec[field])]
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and deadline < 1:
         problems.append(
-            f"{path}.activeDeadlineSeconds: Invalid value: {deadline}: must be between 1 and 2147483647, inclusive"
+            invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
         )
     return problems
 
 
-def _volume_problems(spec: Obj, path: str) -> tuple[list[str], set[str]]:
-    problems: list[str] = []
+def _volume_problems(spec: Obj, path: str) -> tuple[list[Problem], set[str]]:
+    problems: list[Problem] = []
     names: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
-        name = str(volume.get("name") or "")
-        where = f"{path}[{index}].name"
-        if not name:
-            problems.append(f"{where}: Required value")
-        problems += [f'{where}: Invalid value: "{name}": {why}' for why in label_problems(name) if name]
-        if name in names:
-            problems.append(f'{where}: Duplicate value: "{name}"')
-        names.add(name)
+        problems += _own_name_problems(volume, f"{path}[{index}].name", names)
     return problems, names
 
 
-def _container_problems(container: Obj, path: str, names: set[str], volumes: set[str]) -> list[str]:
-    name = str(container.get("name") or "")
-    problems: list[str] = []
-    if not name:
-        problems.append(f"{path}.name: Required value")
-    else:
-        problems += [f'{path}.name: Invalid value: "{name}": {why}' for why in label_problems(name)]
-    if name and name in names:
-        problems.append(f'{path}.name: Duplicate value: "{name}"')
-    names.add(name)
+def _container_problems(container: Obj, path: str, names: set[str], volumes: set[str]) -> list[Problem]:
+    problems = _own_name_problems(container, f"{path}.name", names)
     if not container.get("image"):
-        problems.append(f"{path}.image: Required value")
-    problems += _choice(container, "imagePullPolicy", _PULL_POLICIES, path)
-    problems += _mount_problems(container, f"{path}.volumeMounts", volumes)
+        problems.append(required(f"{path}.image"))
+    problems += _choice_problems(container, "imagePullPolicy", path)
     problems += _port_problems(container, f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
         problems += _env_problems(variable, f"{path}.env[{index}]")
+    problems += _mount_problems(container, f"{path}.volumeMounts", volumes)
     return problems + _resource_problems(container.get("resources") or {}, f"{path}.resources")
 
 
-def _mount_problems(container: Obj, path: str, volumes: set[str]) -> list[str]:
-    problems: list[str] = []
+def _own_name_problems(item: Obj, path: str, names: set[str]) -> list[Problem]:
+    """A DNS label that no other of `names` has; it joins them."""
+    name = str(item.get("name") or "")
+    if not name:
+        return [required(path)]
+    problems = [invalid(path, name, why) for why in label_problems(name)]
+    if name in names:
+        problems.append(duplicate(path, f'"{name}"'))
+    names.add(name)
+    return problems
+
+
+def _mount_problems(container: Obj, path: str, volumes: set[str]) -> list[Problem]:
+    problems: list[Problem] = []
     paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where, name, target = f"{path}[{index}]", str(mount.get("name") or ""), str(mount.get("mountPath") or "")
         if not name:
-            problems.append(f"{where}.name: Required value")
+            problems.append(required(f"{where}.name"))
         elif name not in volumes:
-            problems.append(f'{where}.name: Not found: "{name}"')
+            problems.append(not_found(f"{where}.name", name))
         if not target:
-            problems.append(f"{where}.mountPath: Required value")
+            problems.append(required(f"{where}.mountPath"))
         elif target in paths:
-            problems.append(f'{where}.mountPath: Invalid value: "{target}": must be unique')
+            problems.append(invalid(f"{where}.mountPath", target, "must be unique"))
         paths.add(target)
+        if ".." in str(mount.get("subPath") or "").split("/"):
+            problems.append(invalid(f"{where}.subPath", mount["subPath"], "must not contain '..'"))
     return problems
 
 
-def _port_problems(container: Obj, path: str) -> list[str]:
-    problems: list[str] = []
+def _port_problems(container: Obj, path: str) -> list[Problem]:
+    problems: list[Problem] = []
     names: set[str] = set()
     for index, port in enumerate(container.get("ports") or ()):
-        number, name = port.get("containerPort"), port.get("name")
+        where, number, name = f"{path}[{index}]", port.get("containerPort"), str(port.get("name") or "")
+        if name and not _PORT_NAME.fullmatch(name):
+            problems.append(invalid(f"{where}.name", name, _PORT_NAME_TEXT))
+        elif name and name in names:
+            problems.append(duplicate(f"{where}.name", f'"{name}"'))
+        names.add(name)
         if not number:
-            problems.append(f"{path}[{index}].containerPort: Required value")
+            problems.append(required(f"{where}.containerPort"))
         elif not 0 < number < 65536:
-            problems.append(
-                f"{path}[{index}].containerPort: Invalid value: {number}: must be between 1 and 65535, inclusive"
-            )
-        if name and name in names:
-            problems.append(f'{path}[{index}].name: Duplicate value: "{name}"')
-        names.add(name or "")
+            problems.append(invalid(f"{where}.containerPort", number, "must be between 1 and 65535, inclusive"))
+        problems += _choice_problems(port, "protocol", where)
     return problems
 
 
-def _env_problems(variable: Obj, path: str) -> list[str]:
+def _env_problems(variable: Obj, path: str) -> list[Problem]:
     name = str(variable.get("name") or "")
     if not name:
-        return [f"{path}.name: Required value"]
+        return [required(f"{path}.name")]
     if not _ENV_NAME.fullmatch(name):
-        return [
-            f'{path}.name: Invalid value: "{name}": a valid environment variable name must consist only of printable '
-            "ASCII characters other than '='"
-        ]
+        return [invalid(f"{path}.name", name, _ENV_NAME_TEXT)]
     if variable.get("value") and variable.get("valueFrom"):
-        return [f'{path}.valueFrom: Invalid value: "": may not be specified when `value` is not empty']
+        return [invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")]
     return []
 
 
-def _resource_problems(resources: Obj, path: str) -> list[str]:
-    problems: list[str] = []
+def _resource_problems(resources: Obj, path: str) -> list[Problem]:
+    problems: list[Problem] = []
     limits = resources.get("limits") or {}
     for which in ("limits", "requests"):
         for name, amount in (resources.get(which) or {}).items():
             problems += _amount_problems(amount, f"{path}.{which}[{name}]")
     for name, amount in (resources.get("requests") or {}).items():
         if name in limits and _exceeds(amount, limits[name]):
-            problems.append(
-                f'{path}.requests: Invalid value: "{canonical(amount)}": must be less than or equal to {name} '
-                f"limit of {canonical(limits[name])}"
-            )
+            why = f"must be less than or equal to {name} limit of {canonical(limits[name])}"
+            problems.append(invalid(f"{path}.requests", canonical(amount), why))
     return problems
 
 
-def _amount_problems(amount: Any, path: str) -> list[str]:
+def _amount_problems(amount: Any, path: str) -> list[Problem]:
     try:
-        if parse(amount) < 0:
-            return [f'{path}: Invalid value: "{amount}": must be greater than or equal to 0']
+        return [invalid(path, str(amount), "must be greater than or equal to 0")] if parse(amount) < 0 else []
     except InvalidQuantity as error:
-        return [f'{path}: Invalid value: "{amount}": {error}']
-    return []
+        return [invalid(path, str(amount), str(error))]
 
 
 def _exceeds(request: Any, limit: Any) -> bool:
@@ -159,9 +157,9 @@ def _exceeds(request: Any, limit: Any) -> bool:
         return False
 
 
-def _choice(obj: Obj, field: str, allowed: tuple[str, ...], path: str) -> list[str]:
+def _choice_problems(obj: Obj, field: str, path: str) -> list[Problem]:
+    """What is absent is filled in before anything runs."""
     value = obj.get(field)
-    if not value or value in allowed:
+    if not value or value in _CHOICES[field]:
         return []
-    choices = ", ".join(f'"{choice}"' for choice in allowed)
-    return [f'{path}.{field}: Unsupported value: "{value}": supported values: {choices}']
+    return [unsupported(f"{path}.{field}", value, _CHOICES[field])]

@@ -15,6 +15,9 @@ from hekla.apiserver.resource import Resource
 from hekla.apiserver.store.store import Key, Store
 from hekla.errors import ApiError, InternalError
 
+# parity: what the packaged manifests call the webhooks of these kinds.
+_WEBHOOK_NAMES = {"JobFlow": "job", "HyperNode": "hypernodes"}
+
 
 class StoreReader:
     """What admission may look up, answered from committed state."""
@@ -88,7 +91,7 @@ class Admitter:
 
 
 def _refusal(step: str, kind: Kind, response: Obj) -> ApiError:
-    webhook = f"{step}{kind.kind.lower()}.volcano.sh"
+    webhook = f"{step}{_WEBHOOK_NAMES.get(kind.kind, kind.kind.lower())}.volcano.sh"
     status = response.get("status") or {}
     message = status.get("message") or status.get("reason") or "without explanation"
     code = int(status.get("code") or 400)

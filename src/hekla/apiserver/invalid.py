@@ -1,59 +1,36 @@
-"""Problems with fields, and the 422 that lists them, worded as the real server words them."""
+"""The 422 that lists what is wrong with an object's fields, worded as the real server words it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
+from hekla.api.field import (
+    Problem,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    too_many,
+    unsupported,
+    wrong_type,
+)
 from hekla.api.kinds import Kind
 from hekla.errors import Invalid
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    field: str
-    reason: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
-
-def invalid(field: str, value: Any, why: str, *, by_type: bool = False) -> Problem:
-    """`by_type` shows only what kind of value it is, not the value."""
-    shown = json.dumps(_name(value)) if by_type else _show(value)
-    return Problem(field, "FieldValueInvalid", f"Invalid value: {shown}: {why}")
-
-
-def wrong_type(field: str, found: str, why: str) -> Problem:
-    return Problem(field, "FieldValueTypeInvalid", f'Invalid value: "{found}": {why}')
-
-
-def required(field: str, why: str = "") -> Problem:
-    return Problem(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
-
-
-def unsupported(field: str, value: Any, supported: Sequence[Any]) -> Problem:
-    listed = ", ".join(_show(each) for each in supported)
-    return Problem(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
-
-
-def duplicate(field: str, value_text: str) -> Problem:
-    return Problem(field, "FieldValueDuplicate", f"Duplicate value: {value_text}")
-
-
-def forbidden(field: str, why: str) -> Problem:
-    return Problem(field, "FieldValueForbidden", f"Forbidden: {why}")
-
-
-def too_long(field: str, most: int) -> Problem:
-    return Problem(field, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
-
-
-def too_many(field: str, found: int, most: int) -> Problem:
-    return Problem(field, "FieldValueTooMany", f"Too many: {found}: must have at most {most} items")
+__all__ = [
+    "Problem",
+    "duplicate",
+    "forbidden",
+    "invalid",
+    "refusal",
+    "required",
+    "too_long",
+    "too_many",
+    "unsupported",
+    "wrong_type",
+]
 
 
 def refusal(kind: Kind, name: str, problems: Iterable[Problem]) -> Invalid:
@@ -69,13 +46,3 @@ def refusal(kind: Kind, name: str, problems: Iterable[Problem]) -> Invalid:
         {"reason": problem.reason, "message": problem.message, "field": problem.field} for problem in listed
     ]
     return Invalid(f'{shown} "{name}" is invalid: {text}', details=details)
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _name(value: Any) -> str:
-    return {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}.get(type(value), "null")

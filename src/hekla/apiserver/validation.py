@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 
 from hekla.api.kinds import Kind, Obj
-from hekla.apiserver.invalid import Problem, duplicate, forbidden, invalid, required, too_long, unsupported
-from hekla.apiserver.services import port_problems, validate_service, validate_service_update
+from hekla.api.pod_rules import pod_spec_problems
+from hekla.apiserver.invalid import Problem, forbidden, invalid, required, too_long, unsupported
+from hekla.apiserver.services import validate_service, validate_service_update
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -99,78 +100,7 @@ def _key_problems(field: str, key: str, checked: str = "") -> list[Problem]:
 
 
 def validate_pod(pod: Obj) -> list[Problem]:
-    spec = pod.get("spec") or {}
-    problems: list[Problem] = []
-    volumes = _volume_names(spec, problems)
-    if not spec.get("containers"):
-        problems.append(required("spec.containers"))
-    names: set[str] = set()
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            problems += _container_problems(container, f"spec.{field}[{index}]", names, volumes)
-    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
-        problems.append(unsupported("spec.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never")))
-    if spec.get("dnsPolicy") not in ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"):
-        supported = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-        problems.append(unsupported("spec.dnsPolicy", spec.get("dnsPolicy"), supported))
-    for field in ("hostname", "subdomain"):
-        if spec.get(field) and (len(spec[field]) > 63 or not _LABEL.fullmatch(spec[field])):
-            problems.append(invalid(f"spec.{field}", spec[field], _LABEL_TEXT))
-    return problems
-
-
-def _volume_names(spec: Obj, problems: list[Problem]) -> set[str]:
-    names: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        name = volume.get("name") or ""
-        if not name:
-            problems.append(required(f"spec.volumes[{index}].name"))
-        elif not _LABEL.fullmatch(name) or len(name) > 63:
-            problems.append(invalid(f"spec.volumes[{index}].name", name, _LABEL_TEXT))
-        elif name in names:
-            problems.append(duplicate(f"spec.volumes[{index}].name", f'"{name}"'))
-        names.add(name)
-    return names
-
-
-def _container_problems(container: Obj, path: str, names: set[str], volumes: set[str]) -> list[Problem]:
-    problems: list[Problem] = []
-    name = container.get("name") or ""
-    if not name:
-        problems.append(required(f"{path}.name"))
-    elif not _LABEL.fullmatch(name) or len(name) > 63:
-        problems.append(invalid(f"{path}.name", name, _LABEL_TEXT))
-    elif name in names:
-        problems.append(duplicate(f"{path}.name", f'"{name}"'))
-    names.add(name)
-    if not container.get("image"):
-        problems.append(required(f"{path}.image"))
-    for index, port in enumerate(container.get("ports") or ()):
-        problems += port_problems(port.get("containerPort"), f"{path}.ports[{index}].containerPort")
-    for index, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            problems.append(required(f"{path}.env[{index}].name"))
-    mounted: set[str] = set()
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        problems += _mount_problems(mount, f"{path}.volumeMounts[{index}]", volumes, mounted)
-    return problems
-
-
-def _mount_problems(mount: Obj, path: str, volumes: set[str], mounted: set[str]) -> list[Problem]:
-    problems: list[Problem] = []
-    if not mount.get("name"):
-        problems.append(required(f"{path}.name"))
-    elif mount["name"] not in volumes:
-        problems.append(Problem(f"{path}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"'))
-    where = mount.get("mountPath")
-    if not where:
-        problems.append(required(f"{path}.mountPath"))
-    elif where in mounted:
-        problems.append(invalid(f"{path}.mountPath", where, "must be unique"))
-    mounted.add(where or "")
-    if ".." in str(mount.get("subPath") or "").split("/"):
-        problems.append(invalid(f"{path}.subPath", mount["subPath"], "must not contain '..'"))
-    return problems
+    return pod_spec_problems(pod.get("spec") or {}, "spec")
 
 
 def validate_data(obj: Obj) -> list[Problem]:

@@ -141,7 +141,9 @@ class QueueController:
 
     async def _write_state(self, key: Key, state: str) -> None:
         # The scheduler writes `allocated` beside it: only our own field is sent.
-        written = await self._client.patch(QUEUE, key.name, {"status": {"state": str(state)}}, subresource="status")
+        # parity: upstream's type always writes a reservation.
+        status = {"state": str(state), "reservation": {}}
+        written = await self._client.patch(QUEUE, key.name, {"status": status}, subresource="status")
         self.runner.wrote(key, self._queues, written)
 
     async def _patch(self, key: Key, queue: Obj, patch: Obj) -> None:

@@ -90,7 +90,8 @@ def _spec(job: Job, priorities: Mapping[str, int]) -> Obj:
         "networkTopology": _topology(given.get("networkTopology")),
         "subGroupPolicy": [_subgroup(task) for task in job.tasks if task.partition_size is not None],
     }
-    return {key: value for key, value in spec.items() if value or key == "minMember"}
+    # parity: a gang of nothing has no minMember, and minResources that name nothing.
+    return {key: value for key, value in spec.items() if value or key == "minResources"}
 
 
 def _task_members(task: Task) -> int:
