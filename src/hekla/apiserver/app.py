@@ -9,8 +9,10 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
+from hekla.api.batches import BATCH_GROUP
 from hekla.api.review import Admission, Reader
 from hekla.apiserver.admitting import Admitter, StoreReader
+from hekla.apiserver.batches import Batches
 from hekla.apiserver.bootstrap import bootstrap
 from hekla.apiserver.discovery import Discovery
 from hekla.apiserver.logs import LogProxy
@@ -40,12 +42,21 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 class App:
     """Use `build_app`. `start` fills an empty store; calls before it are answered, but may miss the namespaces."""
 
-    def __init__(self, store: Store, registry: Registry, writer: Writer, verbs: Verbs, below: Subresources) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        writer: Writer,
+        verbs: Verbs,
+        below: Subresources,
+        batches: Batches,
+    ) -> None:
         self._store = store
         self._registry = registry
         self._writer = writer
         self._verbs = verbs
         self._below = below
+        self._batches = batches
         self._discovery = Discovery(registry)
         self._openapi = OpenApi(registry)
 
@@ -81,6 +92,8 @@ class App:
             request.body = await _body(receive, request)
         route = parse_route(request.path)
         resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
+        if route is not None and route.group == BATCH_GROUP and request.method == "POST":
+            return await self._batches.answer(route, request)
         if route is None or resource is None:
             return self._other(request, route)
         if route.namespace and not resource.kind.namespaced:
@@ -142,7 +155,8 @@ def build_app(
     registry = Registry(store)
     writer = Writer(store, clock=clock, rng=rng, admitter=admitter)
     verbs = Verbs(store, writer, clock=clock, rng=rng)
-    return App(store, registry, writer, verbs, Subresources(store, writer, verbs, clock=clock, logs=logs))
+    below = Subresources(store, writer, verbs, clock=clock, logs=logs)
+    return App(store, registry, writer, verbs, below, Batches(store, registry, writer, clock=clock))
 
 
 def _raw_path(scope: Scope) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH
 from hekla.api.kinds import Kind, Obj
 from hekla.apiserver.request import Request, Response, json_response
 from hekla.apiserver.resource import Registry, Resource
@@ -19,11 +20,13 @@ _SUBRESOURCE_VERBS = {
     "ephemeralcontainers": ["get", "patch", "update"],
 }
 _SERVED_SUBRESOURCES = ("status", "binding", "eviction", "log", "exec", "finalize")
-_REVIEWS = (
+_CREATED_ONLY = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
     Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False),
+    OBJECT_BATCH,
+    BINDING_BATCH,
 )
 _OTHER_PATHS = ("/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _AGGREGATED = "apidiscovery.k8s.io"
@@ -64,7 +67,7 @@ class Discovery:
 
     def _by_version(self) -> dict[tuple[str, str], list[Resource]]:
         found: dict[tuple[str, str], list[Resource]] = {}
-        for resource in [*self._registry.all(), *map(Resource, _REVIEWS)]:
+        for resource in [*self._registry.all(), *map(Resource, _CREATED_ONLY)]:
             found.setdefault((resource.kind.group, resource.kind.version), []).append(resource)
         return found
 
@@ -142,7 +145,7 @@ def _entries(resource: Resource) -> list[Obj]:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": ["create"] if kind in _REVIEWS else _VERBS,
+        "verbs": ["create"] if kind in _CREATED_ONLY else _VERBS,
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)

@@ -6,8 +6,9 @@ admission is asked, other writes may come between; the guard notices and the wri
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -34,6 +35,8 @@ from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
 _encode = msgspec.json.Encoder().encode
 Transform = Callable[[Obj], Obj]
 _SERVICES = "/services"
+# Of many objects in one request, so many are prepared before others get their turn.
+_BETWEEN_BREATHS = 16
 _CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -46,6 +49,15 @@ class Options:
     quiet: bool = False
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object to be created. It will be changed."""
+
+    resource: Resource
+    namespace: str
+    obj: Obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,32 @@ class Writer:
         self._addresses = Addresses(store, rng)
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
+        key, guard = await self._prepare(resource, namespace, obj, options)
+        return Written(await self._commit(key, guard, options.dry_run), created=True)
+
+    async def create_all(self, wanted: Sequence[Wanted | ApiError]) -> list[bytes | ApiError]:
+        """Each object as `create` would make it, in one transaction; what is refused (already, or here) does not stop
+        the others."""
+        results: list[bytes | ApiError] = [b""] * len(wanted)
+        writes: list[tuple[Key, Guard]] = []
+        places: list[int] = []
+        for place, each in enumerate(wanted):
+            if isinstance(each, ApiError):
+                results[place] = each
+                continue
+            try:
+                writes.append(await self._prepare(each.resource, each.namespace, each.obj, Options(quiet=True)))
+                places.append(place)
+            except ApiError as error:
+                results[place] = error
+            if place % _BETWEEN_BREATHS == _BETWEEN_BREATHS - 1:
+                await asyncio.sleep(0)
+        for place, result in zip(places, await self._store.write_all(writes, together=False), strict=True):
+            results[place] = _value_or_refusal(result)
+        return results
+
+    async def _prepare(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> tuple[Key, Guard]:
+        """Everything about a creation but its commit."""
         kind = resource.kind
         if resource.definition is not None and resource.definition["metadata"].get("deletionTimestamp"):
             raise MethodNotAllowed("create not allowed while custom resource definition is terminating", details={})
@@ -101,11 +139,9 @@ class Writer:
             await self._admitter.validate(resource, "CREATE", obj, None, options.dry_run)
         if resource.storage == DEFINITIONS_RESOURCE:
             _establish(obj, self._clock)
-        # 4. Commit, unless the name is taken.
+        # 4. To be committed, unless the name is taken.
         key = Key(resource.storage, namespace if kind.namespaced else "", obj["metadata"]["name"])
-        guard: Guard = _Create(kind, obj)
-        value = await self._commit(key, self._assigning(key, guard), options.dry_run)
-        return Written(value, created=True)
+        return key, self._assigning(key, _Create(kind, obj))
 
     async def update(
         self, resource: Resource, key: Key, transform: Transform, options: Options, *, subresource: str = ""
@@ -317,6 +353,15 @@ class _Assign:
         if isinstance(answer, dict):
             self._addresses.assign(answer, self._key)
         return answer
+
+
+def _value_or_refusal(result: Entry | Exception | None) -> bytes | ApiError:
+    if isinstance(result, Entry):
+        return result.value
+    if isinstance(result, ApiError):
+        return result
+    assert result is not None
+    raise result
 
 
 def _prune_custom(resource: Resource, obj: Obj, unknown: list[str]) -> None:

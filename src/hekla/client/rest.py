@@ -5,7 +5,8 @@ One request each, no retries: who calls knows whether a second attempt is safe. 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,11 +14,21 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
+from hekla.client.many import Portion, error_in, in_turns, portions
 from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.errors import ApiError, Disconnected, NotFound, error_from_status
+from hekla.errors import ApiError, Disconnected, Forbidden, NotFound, TooLarge, error_from_status
+from hekla.log import get_logger
 
-_Objects = list[Obj]  # inside Client, `list` is the verb
+log = get_logger("client")
+
+# Inside Client, `list` is the verb.
+_Objects = list[Obj]
+_Created = list[Obj | ApiError]
+_Bound = list[ApiError | None]
+_IN_FLIGHT = 32
+_BATCHES_IN_FLIGHT = 2
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
@@ -39,6 +50,9 @@ class Client:
     def __init__(self, transport: Transport, *, user_agent: str = "hekla") -> None:
         self.transport = transport
         self._headers = {**_JSON, "User-Agent": user_agent}
+        self._batches: bool | None = None
+        # However many callers have many to write, a server that takes them one by one is not flooded.
+        self._turn = asyncio.Semaphore(_IN_FLIGHT)
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Obj:
         return await self._object("GET", kind.path(namespace, name))
@@ -148,16 +162,37 @@ class Client:
         self, namespace: str, pod: str, node: str, *, uid: str, annotations: dict[str, str] | None = None
     ) -> None:
         """Place a pod. The server refuses one that is bound, gated, being deleted, or not of this uid."""
-        metadata: dict[str, Any] = {"name": pod, "namespace": namespace, "uid": uid}
-        if annotations:
-            metadata["annotations"] = annotations
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": metadata,
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        await self._object("POST", POD.path(namespace, pod, "binding"), binding)
+        await self._bind_one(Binding(namespace, pod, node, uid, annotations or {}))
+
+    async def create_many(self, kind: Kind, objs: Sequence[Obj]) -> _Created:
+        """`create`, for many: what each became, or why not. One request for hundreds where the server offers it.
+
+        Raises Disconnected when an answer was lost: then some may have been created, and the caller looks again.
+        """
+        if len(objs) < 2 or not await self._offers_batches():
+            return await in_turns(objs, lambda obj: self._create_one(kind, obj), _IN_FLIGHT)
+        sent = list(portions([{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in objs]))
+        created: _Created = []
+        for portion, answer in zip(sent, await in_turns(sent, self._create_portion, _BATCHES_IN_FLIGHT), strict=True):
+            created += [answer] * len(portion) if isinstance(answer, ApiError) else answer
+        return created
+
+    async def bind_many(self, bindings: Sequence[Binding], *, all_or_nothing: bool) -> _Bound:
+        """`bind`, for many: None, or why not.
+
+        `all_or_nothing`: either all are placed, on nodes that have room for them, or none. A server that does not offer
+        this places what it can, one by one, and does not look at the room.
+        """
+        if len(bindings) > (0 if all_or_nothing else 1) and await self._offers_batches():
+            batch = {"items": [each.to_object() for each in bindings], "allOrNothing": all_or_nothing}
+            try:
+                answer = await self._object("POST", BINDING_BATCH.path(), batch)
+                return [error_in(result) for result in answer["results"]]
+            except TooLarge:
+                log.info("batch too large, binding one by one", bindings=len(bindings))
+            except ApiError as error:
+                return [error] * len(bindings)
+        return await in_turns(bindings, self._bind_in_turn, _IN_FLIGHT)
 
     async def raw(self, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
         """Any path, any body; an error status raises ApiError."""
@@ -186,6 +221,30 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _bind_one(self, binding: Binding) -> None:
+        await self._object("POST", POD.path(binding.namespace, binding.pod, "binding"), binding.to_object())
+
+    async def _bind_in_turn(self, binding: Binding) -> None:
+        async with self._turn:
+            await self._bind_one(binding)
+
+    async def _create_one(self, kind: Kind, obj: Obj) -> Obj:
+        async with self._turn:
+            return await self.create(kind, obj)
+
+    async def _create_portion(self, portion: Portion) -> _Created:
+        answer = await self._object("POST", OBJECT_BATCH.path(), {"items": portion})
+        return [error_in(result) or result["object"] for result in answer["results"]]
+
+    async def _offers_batches(self) -> bool:
+        if self._batches is None:
+            try:
+                await self._object("GET", BATCH_PATH)
+                self._batches = True
+            except (NotFound, Forbidden):
+                self._batches = False
+        return self._batches
 
     async def _object(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Obj:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers

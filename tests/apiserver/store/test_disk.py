@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hekla.apiserver.store.sqlite import DatabaseUnusable, SqliteStore
-from hekla.apiserver.store.store import Key, StoreBroken
+from hekla.apiserver.store.store import Guard, Key, StoreBroken
 from hekla.clock import SystemClock
 from tests.apiserver.store.failing_disk import FailingDisk, PowerCutDisk
 
@@ -93,3 +93,39 @@ def test_an_error_at_any_write_is_told_and_loses_nothing(tmp_path: Path, allowed
 
     asyncio.run(main())
     assert lost(tmp_path / "db", acknowledged) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_power_cut_leaves_all_or_none_of_what_was_written_together(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    disk = PowerCutDisk(f"gang-cut-{seed}")
+    after = tmp_path / "after"
+    after.mkdir()
+
+    async def write_gangs() -> None:
+        store = SqliteStore(tmp_path / "db", SystemClock(), vfs=disk.name)
+        gangs = [asyncio.ensure_future(_write_gang(store, f"g{number}")) for number in range(8)]
+        await gangs[rng.randrange(8)]
+        disk.cut(after, rng)
+        await asyncio.gather(*gangs)
+        await store.close()
+
+    async def sizes() -> list[int]:
+        store = SqliteStore.open(after / "db", SystemClock())
+        found = [len(store.entries("/pods", f"g{number}")) for number in range(8)]
+        await store.close()
+        return found
+
+    asyncio.run(write_gangs())
+    found = asyncio.run(sizes())
+    assert set(found) <= {0, 700}
+    assert 700 in found
+
+
+async def _write_gang(store: SqliteStore, gang: str) -> None:
+    writes = [(Key("/pods", gang, f"p{n}"), _make(gang, f"p{n}")) for n in range(700)]
+    await store.write_all(writes, together=True)
+
+
+def _make(namespace: str, name: str) -> Guard:
+    return lambda current: {"metadata": {"namespace": namespace, "name": name}}

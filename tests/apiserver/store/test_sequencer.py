@@ -80,3 +80,56 @@ def test_a_writer_that_is_cancelled_leaves_the_order_intact() -> None:
         assert store.revision == 2
 
     asyncio.run(main())
+
+
+def test_writes_of_one_lot_see_those_before_them() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        results = await store.write_all([(KEY, add_one), (KEY, refuse), (KEY, add_one)], together=False)
+        assert isinstance(results[0], Entry)
+        assert isinstance(results[2], Entry)
+        assert results[2].decode()["number"] == 2
+        assert isinstance(results[1], AlreadyExists)
+        assert store.revision == 2
+
+    asyncio.run(main())
+
+
+def test_writes_that_go_together_are_all_made_or_none() -> None:
+    other = Key("/pods", "default", "b")
+
+    async def main() -> None:
+        store = MemoryStore()
+        results = await store.write_all([(KEY, add_one), (other, refuse)], together=True)
+        assert results[0] is None
+        assert isinstance(results[1], AlreadyExists)
+        assert (store.revision, store.newest(KEY)) == (0, None)
+        await store.write_all([(KEY, add_one), (other, add_one)], together=True)
+        assert store.revision == 2
+        kept = await store.write_all([(KEY, lambda current: KEEP), (other, add_one)], together=True)
+        assert [each.revision for each in kept if isinstance(each, Entry)] == [1, 3]
+
+    asyncio.run(main())
+
+
+def test_what_waits_to_become_durable_can_be_seen_by_those_who_decide() -> None:
+    other = Key("/pods", "default", "b")
+
+    async def main() -> None:
+        store = MemoryStore()
+        async with asyncio.TaskGroup() as group:
+            for key in (KEY, other, KEY):
+                group.create_task(store.write(key, add_one))
+            await asyncio.sleep(0)
+            assert [(each.entry.key.name, each.entry.revision) for each in store.pending("/pods")] == [
+                ("b", 2),
+                ("a", 3),
+            ]
+            assert store.pending("/nodes") == []
+        assert store.pending("/pods") == []
+
+    asyncio.run(main())
+
+
+def refuse(current: Entry | None) -> dict[str, object]:
+    raise AlreadyExists("taken")

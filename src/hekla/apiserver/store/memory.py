@@ -16,5 +16,5 @@ class MemoryStore(Sequencer):
     ) -> None:
         super().__init__(clock or LoopClock(), keep_changes=keep_changes, keep_seconds=keep_seconds)
 
-    def _persist(self, sequenced: Sequenced) -> None:
-        asyncio.get_running_loop().call_soon(self._committed, [sequenced])
+    def _persist(self, unit: list[Sequenced]) -> None:
+        asyncio.get_running_loop().call_soon(self._committed, unit)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hekla.api.kinds import Obj
 from hekla.apiserver.store.feed import Feed
-from hekla.apiserver.store.store import Change, ChangeType, Entry, Guard, Keep, Key, Remove, StoreBroken
+from hekla.apiserver.store.store import Change, ChangeType, Entry, Guard, Keep, Key, Remove, StoreBroken, Written
 from hekla.clock import Clock
 
 KEEP_CHANGES = 100_000
@@ -92,8 +93,60 @@ class Sequencer:
             assert current is not None
             return current
         sequenced = self._number(key, answer, current)
+        self._persist([sequenced])
         await asyncio.shield(sequenced.done)
         return sequenced.change.entry
+
+    async def write_all(self, writes: Sequence[tuple[Key, Guard]], *, together: bool) -> list[Written]:
+        if self._broken is not None:
+            raise StoreBroken("the store has stopped accepting writes") from self._broken
+        earlier = [pending for key, _ in writes if (pending := self._pending.get(key)) is not None]
+        numbered, results = self._sequence_together(writes) if together else self._sequence_each(writes)
+        if numbered:
+            self._persist(numbered)
+            await asyncio.shield(numbered[-1].done)
+        # Refusals may rest on writes that are not durable yet.
+        for pending in earlier:
+            await _settled(pending)
+        return results
+
+    def _sequence_each(self, writes: Sequence[tuple[Key, Guard]]) -> tuple[list[Sequenced], list[Written]]:
+        numbered: list[Sequenced] = []
+        results: list[Written] = []
+        for key, guard in writes:
+            current = self.newest(key)
+            try:
+                answer = guard(current)
+            except Exception as error:
+                results.append(error)
+                continue
+            if isinstance(answer, Keep):
+                results.append(current)
+                continue
+            numbered.append(self._number(key, answer, current))
+            results.append(numbered[-1].change.entry)
+        return numbered, results
+
+    def _sequence_together(self, writes: Sequence[tuple[Key, Guard]]) -> tuple[list[Sequenced], list[Written]]:
+        decided: list[tuple[Key, Obj | Remove | Keep, Entry | None]] = []
+        refused: list[Written] = []
+        for key, guard in writes:
+            current = self.newest(key)
+            try:
+                decided.append((key, guard(current), current))
+                refused.append(None)
+            except Exception as error:
+                refused.append(error)
+        if len(decided) < len(writes):
+            return [], refused
+        numbered: list[Sequenced] = []
+        results: list[Written] = []
+        for key, answer, current in decided:
+            if not isinstance(answer, Keep):
+                numbered.append(self._number(key, answer, current))
+                current = numbered[-1].change.entry
+            results.append(current)
+        return numbered, results
 
     async def failed(self) -> None:
         """Wait until the disk fails."""
@@ -117,11 +170,10 @@ class Sequencer:
         # Popped first: the order of the dict is the order of the writes.
         self._pending.pop(key, None)
         self._pending[key] = sequenced
-        self._persist(sequenced)
         return sequenced
 
-    def _persist(self, sequenced: Sequenced) -> None:
-        """Make the write durable, then have `_committed` called on the event loop, in order."""
+    def _persist(self, unit: list[Sequenced]) -> None:
+        """Make the writes durable, all or none, then have `_committed` called on the event loop, in order."""
         raise NotImplementedError
 
     def _committed(self, batch: list[Sequenced]) -> list[Change]:

@@ -67,7 +67,7 @@ class SqliteStore(Sequencer):
         super().__init__(clock, keep_changes=keep_changes, keep_seconds=keep_seconds)
         self._loop = asyncio.get_running_loop()
         self._lock = _lock(path)
-        self._waiting: SimpleQueue[Sequenced | None] = SimpleQueue()
+        self._waiting: SimpleQueue[list[Sequenced] | None] = SimpleQueue()
         self._garbage: SimpleQueue[tuple[int, list[int]]] = SimpleQueue()
         try:
             self._connection = _connect(path, vfs)
@@ -98,8 +98,8 @@ class SqliteStore(Sequencer):
 
     # ---- the event loop's side
 
-    def _persist(self, sequenced: Sequenced) -> None:
-        self._waiting.put(sequenced)
+    def _persist(self, unit: list[Sequenced]) -> None:
+        self._waiting.put(unit)
 
     def _after_commit(self, batch: list[Sequenced]) -> None:
         self._discard(self._committed(batch))
@@ -136,13 +136,13 @@ class SqliteStore(Sequencer):
     def _write_until_closed(self) -> None:
         try:
             while (first := self._waiting.get()) is not None:
-                batch, last = [first], False
+                batch, last = list(first), False
                 while len(batch) < _BATCH and not self._waiting.empty():
                     another = self._waiting.get()
                     if another is None:
                         last = True
                         break
-                    batch.append(another)
+                    batch += another
                 self._commit(batch)
                 self._loop.call_soon_threadsafe(self._after_commit, batch)
                 if last:

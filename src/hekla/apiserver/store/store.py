@@ -82,6 +82,10 @@ KEEP = Keep()
 Guard = Callable[[Entry | None], "Obj | Remove | Keep"]
 
 
+# What became of one of many writes: its entry, its refusal, or None where nothing speaks against it but the others.
+Written = Entry | Exception | None
+
+
 class StoreBroken(Exception):
     """The disk failed: nothing more is written, and what was in flight may or may not be durable."""
 
@@ -121,6 +125,13 @@ class Store(Protocol):
         """Run the guard and commit its answer. Returns the object's entry (its last one, for Remove and Keep).
 
         What the guard raises is raised here, after everything it saw has become durable.
+        """
+
+    async def write_all(self, writes: Sequence[tuple[Key, Guard]], *, together: bool) -> list[Written]:
+        """Run all guards in order and commit their answers in one transaction; a result for each.
+
+        `together`: when one refuses, nothing is written. Each sees the state before all of them, so no key may occur
+        twice. Otherwise each is a write of its own, that sees those before it.
         """
 
     def changes(self, resource: str, after: int, limit: int | None = None) -> Sequence[Change]:

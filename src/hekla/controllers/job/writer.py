@@ -56,7 +56,10 @@ class JobWriter:
 
     async def create_pods(self, job: Job, pods: Sequence[Obj]) -> tuple[list[Obj], list[str]]:
         """The pods that are there now, and a line about each that could not be made."""
-        results = await self._each(pods, lambda pod: self._create_pod(job, pod))
+        results = [
+            await self._take_pod(job, pod, result)
+            for pod, result in zip(pods, await self._client.create_many(POD, pods), strict=True)
+        ]
         created = [result for result in results if not isinstance(result, Exception)]
         failed = [
             f"failed to create pod {name_of(pod)}, err: {result}"
@@ -99,15 +102,16 @@ class JobWriter:
             raise
         self._runner.wrote(job.key, self._sources.groups, written)
 
-    async def _create_pod(self, job: Job, pod: Obj) -> Obj:
-        try:
-            created = await self._client.create(POD, pod)
-        except AlreadyExists:
-            created = await self._client.get(POD, name_of(pod), namespace_of(pod))
-            if not is_owned_by(created, job.obj):
-                raise
-        self._runner.wrote(job.key, self._sources.pods, created)
-        return created
+    async def _take_pod(self, job: Job, pod: Obj, result: Obj | ApiError) -> Obj | ApiError:
+        """A pod just created, or one of this Job's that was there already."""
+        if isinstance(result, AlreadyExists):
+            found = await self._client.find(POD, name_of(pod), namespace_of(pod))
+            if found is None or not is_owned_by(found, job.obj):
+                return result
+            result = found
+        if not isinstance(result, ApiError):
+            self._runner.wrote(job.key, self._sources.pods, result)
+        return result
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
         patch = {"metadata": {"uid": pod.uid, "annotations": {OUT_OF_SYNC: "true"}}}
