@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from hekla.admission.job import default_job, plugin_warnings, validate_changed_job, validate_new_job
+from hekla.admission.job import (
+    default_changed_job,
+    default_job,
+    plugin_warnings,
+    validate_changed_job,
+    validate_new_job,
+)
 from hekla.api.job_plugins import Flag
 from tests import make
 
@@ -251,6 +257,13 @@ def test_the_gang_and_the_priority_may_change() -> None:
     new, old = changed()
     new["spec"]["tasks"][0].update(replicas=5, minAvailable=4)
     assert validate_changed_job(new, old) == ""
+
+
+def test_an_update_to_nothing_is_kept_as_a_zero() -> None:
+    new, _ = changed(minAvailable=0)
+    new["spec"]["tasks"][0].update(replicas=0, minAvailable=0)
+    default_changed_job(new)
+    assert (new["spec"]["minAvailable"], new["spec"]["tasks"][0]["replicas"]) == (0, 0)
 
 
 def test_the_same_thing_said_differently_is_no_change() -> None:

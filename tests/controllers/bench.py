@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from hekla import controllers
 from hekla.admission.review import VolcanoAdmission
-from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, QUEUE, Obj
+from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
@@ -123,6 +123,12 @@ class Bench:
         assert self._supervisor is not None
         self._supervisor.cancel()
         await asyncio.wait([self._supervisor])
+
+    def watch(self, kind: Kind, hear: Callable[[Update], None]) -> None:
+        """Tell `hear` of every change of a kind from here on."""
+        informer = Informer(self.client, kind, rng=self._rng)
+        informer.subscribe(hear)
+        self._tasks.create_task(informer.run())
 
     async def create(self, job: Obj) -> Obj:
         return await self.client.create(JOB, job)

@@ -41,7 +41,14 @@ def test_without_a_time_it_runs_until_it_is_deleted() -> None:
     assert after(pod, 0).again_after is None
     assert after(pod, 10_000).status is None
     pod["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    assert after(pod, 10_001).status["phase"] == "Succeeded"
     assert after(pod, 10_001).confirm_deletion
+
+
+def test_a_pod_deleted_before_it_ran_is_gone_at_once() -> None:
+    pod = a_pod()
+    pod["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    assert after(pod, 0).confirm_deletion
 
 
 def test_a_failure_is_run_again_where_the_policy_says_so() -> None:

@@ -43,12 +43,16 @@ def default_job(job: Obj) -> None:
 def default_changed_job(job: Obj) -> None:
     """Fill in what an update leaves out, as creation did, so that applying the same file twice changes nothing.
 
-    Upstream defaults on creation only and refuses the second apply. An explicit `minAvailable: 0` stays.
+    Upstream defaults on creation only and refuses the second apply. An explicit 0 of `minAvailable` or `replicas`
+    stays: scaling down to nothing and back are both replacements of a field that is there.
     """
     given = job["spec"].get("minAvailable")
+    emptied = [task for task in job["spec"].get("tasks") or () if task.get("replicas") == 0]
     default_job(job)
     if given is not None:
         job["spec"]["minAvailable"] = given
+    for task in emptied:
+        task["replicas"] = 0
 
 
 def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:

@@ -51,12 +51,18 @@ class SimulatedNode:
     name: str
     cpu: str = "8"
     memory: str = "32Gi"
+    ephemeral_storage: str = "100Gi"
     gpus: int = 0
     pods: int = 110
     labels: dict[str, str] = field(default_factory=dict)
 
     def amounts(self) -> dict[str, str]:
-        amounts = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods)}
+        amounts = {
+            "cpu": self.cpu,
+            "memory": self.memory,
+            "ephemeral-storage": self.ephemeral_storage,
+            "pods": str(self.pods),
+        }
         if self.gpus:
             amounts["nvidia.com/gpu"] = str(self.gpus)
         return amounts
@@ -92,11 +98,12 @@ class Verdict:
 
 def judge(pod: Obj, now: datetime) -> Verdict:
     """Pure: where a pretended pod is at `now`."""
-    if is_deleting(pod):
-        return Verdict(confirm_deletion=True)
-    if (pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES:
-        return Verdict()
+    over = (pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES
     started = _started_at(pod)
+    if is_deleting(pod):
+        return Verdict(confirm_deletion=True) if over or started is None else _stopped(pod, started, now)
+    if over:
+        return Verdict()
     if started is None:
         return _seen(pod, _runtime(pod, now, None), now, _seconds(pod))
     seconds = _seconds(pod)
@@ -117,6 +124,12 @@ def _after_end(pod: Obj, started: datetime, ends: datetime, now: datetime) -> Ve
     if policy == "Never" or (policy == "OnFailure" and code == 0):
         return _seen(pod, _runtime(pod, started, record), now, None)
     return _seen(pod, _runtime(pod, now, None, previous=record), now, _seconds(pod))
+
+
+def _stopped(pod: Obj, started: datetime, now: datetime) -> Verdict:
+    """Told to stop it stops, and well; its deletion is confirmed at the look that this status brings about."""
+    record = ExitRecord(code=0, reason="Completed", startedAt=timestamp(started), finishedAt=timestamp(now))
+    return _seen(pod, _runtime(pod, started, record), now, None)
 
 
 def _seen(pod: Obj, runtime: PodRuntime, now: datetime, again: float | None) -> Verdict:

@@ -147,3 +147,19 @@ def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
         assert not (await bench.client.get(JOB, "demo", "default"))["status"].get("retryCount")
 
     on_bench(script)
+
+
+def test_a_job_without_retries_left_gets_no_new_gang() -> None:
+    async def script(bench: Bench) -> None:
+        groups: list[str] = []
+        bench.watch(POD_GROUP, lambda update: groups.append(uid_of(update.obj)))
+        policies = [make.policy("PodFailed", "RestartJob")]
+        await bench.create(make.new_job("demo", make.task("worker", 1), policies=policies, maxRetry=2))
+        for _ in range(2):
+            await bench.until_running(1)
+            await bench.end("demo-worker-0", "Failed", 1)
+            await bench.settle()
+        assert (await bench.until_phase("Failed"))["status"]["retryCount"] == 2
+        assert len(dict.fromkeys(groups)) == 2
+
+    on_bench(script)

@@ -175,8 +175,9 @@ class JobController:
         claims = await self._claims(job)
         if claims is None:
             return
-        # 3. The gang, and why it waits.
-        await self._ensure_group(job, scene.group)
+        # 3. The gang, and why it waits. A job that is about to fail for want of retries needs no new one.
+        if scene.group is not None or not (job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry):
+            await self._ensure_group(job, scene.group)
         # 4. Pods.
         created, failed = await self._apply(job, wanted, claims, plugins)
         # 5. Status.
