@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, JOB, SERVICE, Obj
+from hekla.apiserver.store.store import ChangeType
 from tests.integration.world import World, in_world
 
 
@@ -105,7 +106,5 @@ def test_a_component_killed_at_any_moment_changes_nothing_of_the_outcome(compone
 
     finished, world = in_world(script, seed=int(moment * 100))
     assert finished["status"].get("retryCount", 0) == 0
-    creates = [
-        line for line in world.trace if " POST /api/v1/namespaces/default/pods" in line and "binding" not in line
-    ]
-    assert len(creates) == 3
+    created = [change for change in world.store.changes("/pods", 0) if change.type is ChangeType.ADDED]
+    assert len(created) == 3

@@ -46,9 +46,11 @@ class World:
         self._app: Any = None
         self._running: dict[str, tuple[asyncio.Task[None], _CuttableTransport]] = {}
         self.client: Client
+        self.store: MemoryStore
 
     async def __aenter__(self) -> World:
-        self._app = build_app(MemoryStore(self.clock), clock=self.clock, rng=self._rng, admission=VolcanoAdmission)
+        self.store = MemoryStore(self.clock)
+        self._app = build_app(self.store, clock=self.clock, rng=self._rng, admission=VolcanoAdmission)
         await self._app.start()
         self.client = Client(InProcessTransport(self._app), user_agent="test")
         await install_crds(self.client)
