@@ -44,7 +44,7 @@ def next_steps(pod: Obj, runtime: PodRuntime, now: datetime) -> Steps:
         state = _state(runtime, container)
         if is_sidecar(container):
             _plan_start(state, starts, waits, now, "Always")
-            if state.last is None:
+            if state.last is None or (state.running and not state.health.started):
                 return _steps(starts, waits)
             continue
         if succeeded(state):

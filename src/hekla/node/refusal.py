@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from hekla.api.kinds import Obj
+from hekla.node.hooks.probes import ProbeKind
 from hekla.node.hooks.volumes import unsupported_volumes
 from hekla.node.runtime import init_containers, main_containers
-
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def refusal(pod: Obj) -> str:
@@ -26,7 +25,8 @@ def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
         found.append("securityContext.fsGroup")
     for container in init_containers(pod) + main_containers(pod):
         name = container["name"]
-        found += [f"{name}: {key}" for key in (*_PROBES, "lifecycle", "tty", "stdin") if container.get(key)]
+        found += [f"{name}: {key}" for key in ("tty", "stdin") if container.get(key)]
+        found += [f"{name}: {key}.grpc" for key in ProbeKind if (container.get(key) or {}).get("grpc")]
         if (container.get("securityContext") or {}).get("privileged"):
             found.append(f"{name}: privileged")
         if not limits and (container.get("resources") or {}).get("limits"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from hekla.api.kinds import Obj
+from hekla.node.hooks.probes import Health
 from hekla.node.records import ExitRecord, StartRecord
 
 
@@ -54,6 +55,7 @@ class ContainerRuntime:
     attempts: tuple[Attempt, ...] = ()
     waiting: Waiting | None = None
     restarts_before: int = 0  # attempts whose records are lost, counted from the API server's status
+    health: Health = field(default_factory=Health)  # of the attempt that runs
 
     @property
     def last(self) -> Attempt | None:
@@ -62,6 +64,10 @@ class ContainerRuntime:
     @property
     def running(self) -> bool:
         return bool(self.attempts) and self.attempts[-1].running
+
+    @property
+    def ready(self) -> bool:
+        return self.running and self.health.ready
 
     @property
     def restart_count(self) -> int:

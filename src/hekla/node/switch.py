@@ -133,6 +133,9 @@ class Switch:
             case "remove":
                 self._remove(request["uid"])
                 _reply(connection, {})
+            case "socket":
+                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+                    _reply(connection, {}, [made])
             case "dns":
                 sockets = [self._dns_socket(kind) for kind in ("udp", "tcp")]
                 _reply(connection, {"address": self.gateway}, sockets)

@@ -53,6 +53,11 @@ class SwitchClient:
         tcp.setblocking(False)
         return answer["address"], udp, tcp
 
+    def open_socket(self) -> socket.socket:
+        """A new TCP socket inside the switch's network: whoever connects it reaches pods."""
+        _, descriptors = self._ask({"op": "socket"})
+        return socket.socket(fileno=descriptors[0])
+
     def describe(self) -> dict[str, Any]:
         """What the switch wrote about itself: process, network, gateway, user_namespace. Starts it if need be."""
         try:

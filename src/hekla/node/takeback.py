@@ -9,6 +9,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import timestamp
 from hekla.node import records
 from hekla.node.directory import PodDirectory
+from hekla.node.hooks.probes import Health, initial_health
 from hekla.node.records import ExitRecord
 from hekla.node.runtime import (
     Attempt,
@@ -20,6 +21,7 @@ from hekla.node.runtime import (
     main_containers,
     restart_policy,
 )
+from hekla.node.status import container_id
 
 _SHUTDOWN = "The node was stopped while the pod ran"
 
@@ -28,13 +30,14 @@ def take_back(pod: Obj, directory: PodDirectory, now: datetime) -> PodRuntime:
     """The pod as it is. An attempt whose processes are gone without a record is ended here, on disk too."""
     runtime = PodRuntime(address=str(directory.sandbox().get("address") or _reported_address(pod)))
     for container in init_containers(pod) + main_containers(pod):
-        runtime = runtime.with_container(_container(pod, container["name"], directory, now))
+        runtime = runtime.with_container(_container(pod, container, directory, now))
     if restart_policy(pod) == "Never" and any(map(_was_shut_down, runtime.containers.values())):
         runtime = replace(runtime, failed=Waiting(Reason.SHUTDOWN, _SHUTDOWN))
     return runtime
 
 
-def _container(pod: Obj, name: str, directory: PodDirectory, now: datetime) -> ContainerRuntime:
+def _container(pod: Obj, container: Obj, directory: PodDirectory, now: datetime) -> ContainerRuntime:
+    name = container["name"]
     attempts = directory.attempts(name)
     reported = _reported_status(pod, name)
     restarts = int(reported.get("restartCount") or 0)
@@ -43,7 +46,15 @@ def _container(pod: Obj, name: str, directory: PodDirectory, now: datetime) -> C
         directory.write_exit(name, restarts, lost.exit or {})
         return ContainerRuntime(name, (lost,), restarts_before=restarts)
     attempts = tuple(_ended_if_dead(name, attempt, directory, now) for attempt in attempts)
-    return ContainerRuntime(name, attempts, restarts_before=attempts[0].number if attempts else 0)
+    before = attempts[0].number if attempts else 0
+    return ContainerRuntime(name, attempts, restarts_before=before, health=_health(pod, container, attempts, reported))
+
+
+def _health(pod: Obj, container: Obj, attempts: tuple[Attempt, ...], reported: Obj) -> Health:
+    """As last reported of the attempt that runs; its probes will tell if that has changed."""
+    if attempts and reported.get("containerID") == container_id(pod, container["name"], attempts[-1].number):
+        return Health(started=bool(reported.get("started")), ready=bool(reported.get("ready")))
+    return initial_health(container)
 
 
 def _ended_if_dead(name: str, attempt: Attempt, directory: PodDirectory, now: datetime) -> Attempt:

@@ -22,6 +22,8 @@ from hekla.node import lifecycle
 from hekla.node.cleanup import end_pod, kill_sandbox
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
+from hekla.node.handlers import Handlers
+from hekla.node.hooks.probes import Health, initial_health
 from hekla.node.records import ExitRecord
 from hekla.node.refusal import refusal, unheeded_wishes
 from hekla.node.reporter import Reporter
@@ -32,14 +34,17 @@ from hekla.node.runtime import (
     Waiting,
     init_containers,
     is_sidecar,
+    main_containers,
 )
 from hekla.node.starter import Starter
 from hekla.node.switch_client import SwitchError
 from hekla.node.takeback import take_back
+from hekla.node.tending import Tender, before_stop
 
 log = get_logger("node")
 
 _GRACE_WHEN_GONE = 2.0
+_GRACE_AFTER_HOOK = 2.0
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
 
@@ -136,8 +141,9 @@ class Worker:
             return False
         self._reporter.expect_change()
         for outcome in await self._starter.start(self._pod, self._runtime, due):
+            container = replace(outcome.container, health=initial_health(self._find(outcome.container.name)))
             self._runtime = replace(
-                self._runtime.with_container(outcome.container), address=outcome.address or self._runtime.address
+                self._runtime.with_container(container), address=outcome.address or self._runtime.address
             )
             last = outcome.container.last
             if outcome.container.waiting is not None:
@@ -163,11 +169,40 @@ class Worker:
 
     async def _await_end(self, name: str, attempt: Attempt) -> None:
         assert attempt.started is not None
-        await self._context.launcher.wait_for_end(attempt.started["shim"])
+        async with asyncio.TaskGroup() as tasks:
+            tending = tasks.create_task(self._tender(name, attempt.number).run())
+            await self._context.launcher.wait_for_end(attempt.started["shim"])
+            tending.cancel()
         record = self._directory.exit_record(name, attempt.number) or self._lost(name, attempt)
         self._runtime = self._runtime.with_container(self._runtime.containers[name].ended(attempt.number, record))
         self._reporter.changed()
         self._wake.set()
+
+    def _tender(self, name: str, number: int) -> Tender:
+        return Tender(
+            pod=self._pod,
+            handlers=self._handlers(name),
+            recorder=self._context.recorder,
+            marker=self._directory.attempt(name, number) / "poststart",
+            health=self._runtime.containers[name].health,
+            tell=lambda health: self._hear(name, health),
+            condemn=lambda message, grace: self._condemn(name, number, message, grace),
+        )
+
+    def _handlers(self, name: str) -> Handlers:
+        return Handlers(self._directory, self._find(name), self._runtime.address, self._context.switch)
+
+    def _hear(self, name: str, health: Health) -> None:
+        self._runtime = self._runtime.with_container(replace(self._runtime.containers[name], health=health))
+        self._reporter.changed()
+        self._wake.set()
+
+    def _condemn(self, name: str, number: int, message: str, grace: float | None) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(self._stop(name, number, message, grace))
+
+    def _find(self, name: str) -> Obj:
+        return next(each for each in init_containers(self._pod) + main_containers(self._pod) if each["name"] == name)
 
     def _lost(self, name: str, attempt: Attempt) -> ExitRecord:
         """The shim is gone without a word: somebody killed it, and its container with it."""
@@ -183,38 +218,54 @@ class Worker:
 
     async def _stop_containers(self) -> None:
         """Main containers first, then sidecars: asked, then made to."""
-        sidecars = {each["name"] for each in init_containers(self._pod) if is_sidecar(each)}
-        grace = min(lifecycle.grace_seconds(self._pod), _GRACE_WHEN_GONE) if self._gone else None
-        for names in ([*self._runtime.containers.keys() - sidecars], [*sidecars]):
-            running = sorted(name for name in names if self._is_running(name))
-            if running:
-                await self._stop(running, lifecycle.grace_seconds(self._pod) if grace is None else grace)
+        sidecars = [each["name"] for each in init_containers(self._pod) if is_sidecar(each)]
+        others = [name for name in self._runtime.containers if name not in sidecars]
+        for names in (others, sidecars):
+            async with asyncio.TaskGroup() as tasks:
+                for name in names:
+                    last = self._runtime.containers[name].last
+                    if last is not None and last.running:
+                        tasks.create_task(self._stop(name, last.number, f"Stopping container {name}", None))
 
-    async def _stop(self, names: list[str], grace: float) -> None:
-        for name in names:
-            self._context.recorder.event(self._pod, NORMAL, "Killing", f"Stopping container {name}")
-            self._signal(name, signal.SIGTERM)
-        begun = self._context.clock.monotonic()
-        while any(map(self._is_running, names)):
+    async def _stop(self, name: str, number: int, message: str, grace: float | None) -> None:
+        """See one attempt to its end: its preStop hook, a request, and force when its time is up."""
+        assert self._tasks is not None
+        self._context.recorder.event(self._pod, NORMAL, "Killing", message)
+        begun, extra, asked = self._context.clock.monotonic(), 0.0, False
+        hook = self._tasks.create_task(before_stop(self._pod, self._handlers(name), self._context.recorder))
+        hook.add_done_callback(lambda _: self._wake.set())
+        while self._is_running(name, number):
             # The time allowed may shrink while we wait: a second delete with a shorter grace period.
-            allowed = min(grace, lifecycle.grace_seconds(self._pod)) if not self._gone else min(grace, _GRACE_WHEN_GONE)
-            left = begun + allowed - self._context.clock.monotonic()
-            if left <= 0:
+            left = begun + self._allowed(grace) + extra - self._context.clock.monotonic()
+            if not asked and (hook.done() or left <= 0):
+                # parity: a hook that took all the time leaves two seconds for the container itself.
+                extra = _GRACE_AFTER_HOOK if left <= 0 and self._allowed(grace) > 0 else 0.0
+                self._signal(name, signal.SIGTERM)
+                asked = True
+            elif left <= 0:
                 break
-            self._wake.clear()
-            await self._sleep(left)
-        for name in filter(self._is_running, names):
+            else:
+                self._wake.clear()
+                await self._sleep(left)
+        hook.cancel()
+        if self._is_running(name, number):
             self._signal(name, signal.SIGKILL)
-        await self._until(lambda: not any(map(self._is_running, names)))
+        await self._until(lambda: not self._is_running(name, number))
+
+    def _allowed(self, grace: float | None) -> float:
+        allowed = lifecycle.grace_seconds(self._pod) if grace is None else grace
+        if is_deleting(self._pod):
+            allowed = min(allowed, lifecycle.grace_seconds(self._pod))
+        return min(allowed, _GRACE_WHEN_GONE) if self._gone else allowed
 
     def _signal(self, name: str, number: int) -> None:
         last = self._runtime.containers[name].last
         if last is not None and last.started is not None:
             self._context.launcher.signal(last.started["container"], number, group=not self._context.namespaces)
 
-    def _is_running(self, name: str) -> bool:
-        found = self._runtime.containers.get(name)
-        return found is not None and found.running
+    def _is_running(self, name: str, number: int) -> bool:
+        last = self._runtime.containers[name].last
+        return last is not None and last.number == number and last.running
 
     async def _release_sandbox(self) -> None:
         if self._context.switch is not None and self._directory.sandbox():
