@@ -15,7 +15,7 @@ from hekla.scheduler.placing import nodes_for
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.residents import Residents
 from hekla.scheduler.rows import PodStatus
-from hekla.scheduler.session import Session
+from hekla.scheduler.session import PodClass, Session
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.statement import Statement
 from tests.scheduler.miniature import Miniature, short_config
@@ -148,9 +148,11 @@ def test_a_batch_of_equal_pods_goes_where_they_would_go_one_by_one(
     given_: dict[str, Any], config: Any, count: int
 ) -> None:
     snapshot = world_of(given_, config).cache().snapshot()
-    for state in Session(snapshot).groups:
-        for shape in sorted(set(state.group.shape.tolist())):
-            assert place_all(snapshot, config, shape, count, count) == place_all(snapshot, config, shape, count, 1)
+    session = Session(snapshot)
+    for state in session.groups:
+        classes = dict.fromkeys(session.class_of(state, position) for position in range(len(state.group.pods)))
+        for of in classes:
+            assert place_all(snapshot, config, of, count, count) == place_all(snapshot, config, of, count, 1)
 
 
 @often
@@ -171,16 +173,16 @@ def everybody(session: Session) -> Residents:
     return Residents(session, session.groups, (PodStatus.BOUND, PodStatus.RUNNING))
 
 
-def place_all(snapshot: Snapshot, config: Any, shape: int, count: int, at_once: int) -> list[int]:
-    """The nodes `count` pods of a shape get when up to `at_once` of them are asked for in a step."""
+def place_all(snapshot: Snapshot, config: Any, of: PodClass, count: int, at_once: int) -> list[int]:
+    """The nodes `count` pods of a class get when up to `at_once` of them are asked for in a step."""
     session = Session(snapshot)
     tiers = open_plugins(config, session)
     found: list[int] = []
     while len(found) < count:
-        lines = nodes_for(session, tiers, shape, session.free_now(), min(at_once, count - len(found)))
+        lines = nodes_for(session, tiers, of, session.free_now(), min(at_once, count - len(found)))
         if not len(lines):
             break
-        session._account(lines, shape, PodStatus.ALLOCATED, 1.0)
+        session._account(lines, of.shape, PodStatus.ALLOCATED, 1.0)
         found += lines.tolist()
     return found
 

@@ -32,7 +32,7 @@ def tiers_of(votes: list[list[Vote]], off: frozenset[str] = frozenset()) -> tupl
     world.add({"queues": [{"name": "default"}], "groups": [{"name": "a"}]})
     session = Session(world.cache().snapshot())
     opened = [[OpenPlugin("voter", Voter({"vote": vote}, session), off) for vote in tier] for tier in votes]
-    return Tiers(opened), session.groups[0]
+    return Tiers(session, opened), session.groups[0]
 
 
 @pytest.mark.parametrize(

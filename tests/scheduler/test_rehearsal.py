@@ -61,11 +61,12 @@ def test_a_gang_short_of_pods_says_how_many_there_are() -> None:
 
 
 def test_a_rule_that_is_not_supported_is_named() -> None:
-    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]}}
+    term = {"topologyKey": "x", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "red"}}}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     pods = [{"name": "a-t-0", "cpu": 1, "affinity": anti}]
     (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "pods": pods}]})
     assert record["reason"] == "Unsupported"
-    assert "affinity.podAntiAffinity is not supported yet" in record["sentence"]
+    assert "namespaceSelector with labels is not supported yet" in record["sentence"]
 
 
 def test_a_gated_pod_waits_for_its_gate() -> None:

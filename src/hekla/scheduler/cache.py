@@ -35,6 +35,7 @@ class Cache:
         self._assumed: dict[str, Pod] = {}
         self._evicted: set[str] = set()
         self._members: dict[Key, dict[str, Pod]] = {}
+        self._loose: dict[str, Pod] = {}  # on nodes, and of no group
         self._nodes: dict[str, Node] = {}
         self._queues: dict[str, Queue] = {}
         self._groups: dict[Key, PodGroup] = {}
@@ -174,6 +175,7 @@ class Cache:
             nodes=tables.nodes(),
             queues=tuple(self._queues[name] for name in sorted(self._queues)),
             groups=tuple(self._group(key) for key in self._group_order),
+            strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],
         )
@@ -195,6 +197,10 @@ class Cache:
             members.pop(before.uid, None)
             if not members:
                 self._members.pop(before.group, None)
+        if before is not None:
+            self._loose.pop(before.uid, None)
+        if after is not None and after.group is None and after.holds_node:
+            self._loose[after.uid] = after
         if after is not None and after.group is not None:
             self._members.setdefault(after.group, {})[after.uid] = after
         return before != after and self._changed()
@@ -224,6 +230,12 @@ class Cache:
             )
             self._built[key] = group
         return group
+
+    def _strangers(self) -> Iterable[Pod]:
+        yield from self._loose.values()
+        for key, members in self._members.items():
+            if key not in self._groups:
+                yield from (pod for pod in members.values() if pod.holds_node)
 
     def _priority(self, name: str) -> int:
         if name in self._classes:

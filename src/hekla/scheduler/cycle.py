@@ -28,8 +28,9 @@ def run_cycle(snapshot: Snapshot, config: Config) -> Plan:
 
 def open_plugins(config: Config, session: Session) -> Tiers:
     return Tiers(
+        session,
         [
             [OpenPlugin(entry.name, entry.plugin(entry.arguments, session), entry.off) for entry in tier]
             for tier in config.tiers
-        ]
+        ],
     )

@@ -41,30 +41,29 @@ def make_room(session: Session, tiers: Tiers, statement: Statement, contender: C
     return False
 
 
-def pods_to_try(tiers: Tiers, state: GroupState) -> list[Contender]:
+def pods_to_try(session: Session, tiers: Tiers, state: GroupState) -> list[Contender]:
     """A group's pending pods that nothing holds back, in their order."""
     group = state.group
     wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated)
     ordered: Iterable[int] = tiers.pods_in_order(group, wanted).tolist()
-    return [Contender(state, position, int(group.shape[position])) for position in ordered]
+    return [Contender(state, position, session.class_of(state, position)) for position in ordered]
 
 
-def alike(contender: Contender) -> tuple[int, int]:
+def alike(contender: Contender) -> tuple[object, ...]:
     """Pods of one group for which this is equal find room, or none, alike."""
-    return (contender.shape, contender.pod.priority)
+    return (contender.of, contender.pod.priority)
 
 
 def _nodes_to_try(session: Session, tiers: Tiers, contender: Contender, rules: Rules) -> list[int]:
-    constraints = session.snapshot.shapes[contender.shape].constraints
     request = session.request(contender.shape)
     could: Flags = np.all(session.free_later() + rules.residents.most >= request, axis=1)
-    for refusal in tiers.refusals(constraints):
+    for refusal in tiers.refusals(contender.of):
         if refusal.final:
             could &= ~refusal.nodes
     lines: Ints = np.flatnonzero(could)
     if not rules.by_score or len(lines) < 2:
         return lines.tolist()  # type: ignore[no-any-return]
-    score: Floats = tiers.class_score(contender.shape, constraints, lines)(lines, np.zeros(len(lines), dtype=np.int64))
+    score: Floats = tiers.class_score(contender.of, lines)(lines, np.zeros(len(lines), dtype=np.int64))
     return lines[np.argsort(-score, kind="stable")].tolist()  # type: ignore[no-any-return]
 
 
@@ -92,7 +91,6 @@ def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, *, qu
         return False
     if queue_limited and not tiers.queue_room(contender.state, contender.shape, 1)[0]:
         return False
-    constraints = session.snapshot.shapes[contender.shape].constraints
-    if not constraints.follows_pods:
+    if not session.constraints(contender.of).follows_pods and not session.is_social(contender.of):
         return True
-    return not any(refusal.nodes[line] for refusal in tiers.refusals(constraints))
+    return not any(refusal.nodes[line] for refusal in tiers.refusals(contender.of))

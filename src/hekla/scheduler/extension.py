@@ -17,8 +17,8 @@ import numpy as np
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.residents import Contender, Resident
-from hekla.scheduler.rows import Constraints, Queue
-from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.rows import Queue
+from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.snapshot import Group
 
 PairScore = Callable[["Ints | None", "Ints | int"], Floats]
@@ -177,13 +177,13 @@ class Reclaimable:
 class NodeFilter:
     switch: ClassVar[str] = "enablePredicate"
 
-    def refusals(self, constraints: Constraints) -> Sequence[Refusal]:
+    def refusals(self, of: PodClass) -> Sequence[Refusal]:
         """What speaks against which nodes, room for resources aside. The first refusal of a node is the one counted."""
         raise NotImplementedError
 
-    def most_per_node(self, constraints: Constraints) -> int | None:
+    def most_per_node(self, of: PodClass) -> int | None:
         """How many pods of one class a node may take at most, None for no limit."""
-        raise NotImplementedError
+        return None
 
 
 class NodeScore:
@@ -196,11 +196,11 @@ class NodeScore:
         """
         return None
 
-    def has_preference(self, constraints: Constraints) -> bool:
+    def has_preference(self, of: PodClass) -> bool:
         """Whether some nodes are liked better than others for reasons that have nothing to do with room."""
         return False
 
-    def preference(self, constraints: Constraints, candidates: Ints) -> Floats:
+    def preference(self, of: PodClass, candidates: Ints) -> Floats:
         """The score of each candidate node for such reasons, relative to the candidates."""
         raise NotImplementedError
 
@@ -228,7 +228,8 @@ class OpenPlugin:
 class Tiers:
     """The configured plugins, tier by tier, and every rule by which their answers combine."""
 
-    def __init__(self, tiers: Sequence[Sequence[OpenPlugin]]) -> None:
+    def __init__(self, session: Session, tiers: Sequence[Sequence[OpenPlugin]]) -> None:
+        self._session = session
         self._tiers = tiers
         self._group_order = self._all(GroupOrder)
         self._queue_order = self._all(QueueOrder)
@@ -248,8 +249,8 @@ class Tiers:
         self._reclaimable = self._by_tier(Reclaimable)
         self._votes_pipelined = self._by_tier(GroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
-        self._masks: dict[int, Flags | None] = {}
-        self._preferring: dict[int, bool] = {}
+        self._masks: dict[tuple[int, str], Flags | None] = {}
+        self._preferring: dict[tuple[int, int, str], bool] = {}
 
     # Orders: the first plugin that sees a difference decides; age and name break ties.
 
@@ -366,37 +367,36 @@ class Tiers:
 
     # Nodes: a node must pass every filter; scores add up.
 
-    def refusals(self, constraints: Constraints) -> list[Refusal]:
-        return [refusal for plugin in self._filters for refusal in plugin.refusals(constraints)]
+    def refusals(self, of: PodClass) -> list[Refusal]:
+        return [refusal for plugin in self._filters for refusal in plugin.refusals(of)]
 
-    def node_mask(self, constraints: Constraints) -> Flags | None:
+    def node_mask(self, of: PodClass) -> Flags | None:
         """Nodes that pass all filters; None when all do."""
+        constraints = self._session.constraints(of)
         # What follows from the pods on nodes changes as pods are placed; all else about a class is settled.
-        if constraints.follows_pods:
-            return self._mask(constraints)
-        key = id(constraints)
+        if constraints.follows_pods or self._session.is_social(of):
+            return self._mask(of)
+        key = (id(constraints), of.queue)
         if key not in self._masks:
-            self._masks[key] = self._mask(constraints)
+            self._masks[key] = self._mask(of)
         return self._masks[key]
 
-    def most_per_node(self, constraints: Constraints, most: int) -> int:
-        limits = (plugin.most_per_node(constraints) for plugin in self._filters)
+    def most_per_node(self, of: PodClass, most: int) -> int:
+        limits = (plugin.most_per_node(of) for plugin in self._filters)
         return min([most, *(limit for limit in limits if limit is not None)])
 
-    def has_preferences(self, constraints: Constraints) -> bool:
-        key = id(constraints)
+    def has_preferences(self, of: PodClass) -> bool:
+        key = (id(self._session.constraints(of)), of.kin, of.queue)
         if key not in self._preferring:
-            self._preferring[key] = any(plugin.has_preference(constraints) for plugin in self._scores)
+            self._preferring[key] = any(plugin.has_preference(of) for plugin in self._scores)
         return self._preferring[key]
 
-    def class_score(self, shape: int, constraints: Constraints, candidates: Ints | None) -> ClassScore:
+    def class_score(self, of: PodClass, candidates: Ints | None) -> ClassScore:
         """The score of a class; `candidates` may be None where no plugin has a preference."""
-        pairs = [score for plugin in self._scores if (score := plugin.pair_score(shape)) is not None]
-        if candidates is None or not self.has_preferences(constraints):
+        pairs = [score for plugin in self._scores if (score := plugin.pair_score(of.shape)) is not None]
+        if candidates is None or not self.has_preferences(of):
             return ClassScore(pairs, None, None)
-        fixed = [
-            plugin.preference(constraints, candidates) for plugin in self._scores if plugin.has_preference(constraints)
-        ]
+        fixed = [plugin.preference(of, candidates) for plugin in self._scores if plugin.has_preference(of)]
         return ClassScore(pairs, candidates, np.sum(fixed, axis=0))
 
     def verdict(self, state: GroupState) -> bool | None:
@@ -406,8 +406,8 @@ class Tiers:
                 return answer
         return None
 
-    def _mask(self, constraints: Constraints) -> Flags | None:
-        refusals = self.refusals(constraints)
+    def _mask(self, of: PodClass) -> Flags | None:
+        refusals = self.refusals(of)
         return ~np.logical_or.reduce([refusal.nodes for refusal in refusals]) if refusals else None
 
     def _all(self, point: type[P]) -> list[P]:

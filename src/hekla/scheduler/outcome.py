@@ -17,7 +17,7 @@ from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import FitError, Reason, Unfit
 from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Placement, Plan, QueueOutcome
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
-from hekla.scheduler.session import GroupState, Session, Tried
+from hekla.scheduler.session import GroupState, PodClass, Session, Tried
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -200,12 +200,11 @@ def _allocated(session: Session, state: GroupState) -> Floats:
 
 def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroupPhase) -> dict[str, Any]:
     """Everything `why` needs, as plain JSON: the code, one sentence, clauses with node counts, and the arithmetic."""
-    group, row = state.group, state.group.row
+    row = state.group.row
     origin = min(state.errors, default=None)
     error = state.errors[origin] if origin is not None else None
-    shape = int(group.shape[origin]) if origin is not None else -1
     reason = _decision_reason(state, error)
-    resources = _resource_records(session, tiers, shape) if shape >= 0 else []
+    resources = _resource_records(session, tiers, session.class_of(state, origin)) if origin is not None else []
     return {
         "group": {"namespace": row.key.namespace, "name": row.key.name, "uid": row.uid},
         "queue": state.queue.name,
@@ -261,10 +260,10 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
     return group_text(state, _is_ready(state))
 
 
-def _resource_records(session: Session, tiers: Tiers, shape: int) -> list[dict[str, Any]]:
+def _resource_records(session: Session, tiers: Tiers, of: PodClass) -> list[dict[str, Any]]:
     """What a pod asks for beside what there is; the roomiest node is one of those that would take it at all."""
-    request, free = session.request(shape), session.free_later()
-    allowed = tiers.node_mask(session.snapshot.shapes[shape].constraints)
+    request, free = session.request(of.shape), session.free_later()
+    allowed = tiers.node_mask(of)
     suited = free if allowed is None else free[allowed]
     records = []
     for column, name in enumerate(session.snapshot.columns.names):

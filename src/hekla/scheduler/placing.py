@@ -1,4 +1,4 @@
-"""Nodes for pods of one shape: the step every action shares."""
+"""Nodes for pods of one class: the step every action shares."""
 
 from __future__ import annotations
 
@@ -9,60 +9,58 @@ from hekla.scheduler.arrays.greedy import place_identical
 from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
 from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import Clause, FitError, Reason
-from hekla.scheduler.session import Session
+from hekla.scheduler.session import PodClass, Session
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
 _NO_SLOT = "node(s) pod number exceeded"
 
 
-def nodes_for(session: Session, tiers: Tiers, shape: int, free: Floats, count: int) -> Ints:
+def nodes_for(session: Session, tiers: Tiers, of: PodClass, free: Floats, count: int) -> Ints:
     """Nodes for up to `count` pods, in the order they are to be placed.
 
     Fewer than could be placed may come back where the score depends on which nodes still have room: call again after
     placing, until nothing comes back.
     """
-    constraints = session.snapshot.shapes[shape].constraints
-    mask = tiers.node_mask(constraints)
-    if count == 1:
-        return _node_for_one(session, tiers, shape, free, mask)
-    places = room(free, session.asked(shape), tiers.most_per_node(constraints, count))
+    mask = tiers.node_mask(of)
+    if count == 1 or session.is_social(of):
+        return _node_for_one(session, tiers, of, free, mask)
+    places = room(free, session.asked(of.shape), tiers.most_per_node(of, count))
     if mask is not None:
         places *= mask
     candidates = np.flatnonzero(places)
     if not len(candidates):
         return _NONE
-    score = tiers.class_score(shape, constraints, candidates)
+    score = tiers.class_score(of, candidates)
     if score.relative:
         count = min(count, int(places[candidates].min()))
     return place_identical(count, places, score)
 
 
-def explain(session: Session, tiers: Tiers, shape: int, free: Floats) -> FitError:
-    """Why no node takes a pod of the shape, each node counted once."""
-    kind = session.snapshot.shapes[shape]
+def explain(session: Session, tiers: Tiers, of: PodClass, free: Floats) -> FitError:
+    """Why no node takes a pod of the class, each node counted once."""
+    kind = session.snapshot.shapes[of.shape]
     open_ = np.ones(len(session.snapshot.nodes), dtype=bool)
     clauses: list[Clause] = []
-    missing = first_missing(free, session.request(shape))
+    missing = first_missing(free, session.request(of.shape))
     for column, name in enumerate(session.snapshot.columns.names):
         text = _NO_SLOT if name == PODS and kind.best_effort else f"Insufficient {name}"
         clauses += _clause(text, Reason.NOT_ENOUGH_RESOURCES, missing == column, open_)
-    for refusal in tiers.refusals(kind.constraints):
+    for refusal in tiers.refusals(of):
         clauses += _clause(refusal.text, refusal.reason, refusal.nodes, open_)
     return FitError(len(open_), tuple(clauses))
 
 
-def _node_for_one(session: Session, tiers: Tiers, shape: int, free: Floats, mask: Flags | None) -> Ints:
-    contested = session.contested(shape)
+def _node_for_one(session: Session, tiers: Tiers, of: PodClass, free: Floats, mask: Flags | None) -> Ints:
+    contested = session.contested(of.shape)
     ok = fits(free, contested) if contested else None
     if mask is not None:
         ok = mask if ok is None else ok & mask
     if not len(free) or (ok is not None and not ok.any()):
         return _NONE
-    constraints = session.snapshot.shapes[shape].constraints
     candidates: Ints | None = None
-    if tiers.has_preferences(constraints):
+    if tiers.has_preferences(of):
         candidates = np.arange(len(free)) if ok is None else np.flatnonzero(ok)
-    score = tiers.class_score(shape, constraints, candidates)
+    score = tiers.class_score(of, candidates)
     return np.array([score.best(ok, len(free))], dtype=np.int64)
 
 

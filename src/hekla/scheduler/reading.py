@@ -16,6 +16,7 @@ from hekla.api.quantity import InvalidQuantity, milli, whole
 from hekla.api.scheduling import PodGroupPhase, QueueState
 from hekla.api.selector import Operator, Requirement, Selector
 from hekla.scheduler.arrays.resources import CPU, MEMORY, PODS
+from hekla.scheduler.company import Company, read_company
 from hekla.scheduler.rows import (
     Amounts,
     Condition,
@@ -63,7 +64,7 @@ def read_pod(obj: Obj, shapes: Shapes, scheduler_names: Container[str]) -> Pod:
         namespace=meta.get("namespace") or "",
         name=meta["name"],
         group=Key(meta.get("namespace") or "", group) if group else None,
-        shape=shapes.shape_of(spec),
+        shape=shapes.shape_of(spec, meta.get("namespace") or "", labels),
         status=read_status(obj),
         node=str(spec.get("nodeName") or ""),
         role=annotations.get(batch.TASK_SPEC) or labels.get(batch.TASK_SPEC) or "",
@@ -76,6 +77,7 @@ def read_pod(obj: Obj, shapes: Shapes, scheduler_names: Container[str]) -> Pod:
         preemptable=(annotations.get(PREEMPTABLE) or labels.get(PREEMPTABLE) or "true") in _TRUE,
         preempts=spec.get("preemptionPolicy") != "Never",
         priority_class=str(spec.get("priorityClassName") or ""),
+        labels=labels,
         revision=revision_of(obj),
         condition=_pod_condition(obj.get("status") or {}),
     )
@@ -154,14 +156,15 @@ class Shapes:
     """Interns shapes and constraints. Nothing refers to a shape no pod has any more, so `keep` drops the rest."""
 
     def __init__(self) -> None:
-        self._shapes: dict[bytes, Shape] = {}
-        self._constraints: dict[bytes, Constraints] = {}
+        self._shapes: dict[tuple[bytes, Company | None], Shape] = {}
+        self._constraints: dict[tuple[bytes, Company | None], Constraints] = {}
 
-    def shape_of(self, spec: Obj) -> Shape:
-        key = _shape_key(spec)
+    def shape_of(self, spec: Obj, namespace: str = "", labels: Mapping[str, str] | None = None) -> Shape:
+        company = read_company(spec, namespace, labels or {})
+        key = (_shape_key(spec), company)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = self._read(spec)
+            shape = self._shapes[key] = self._read(spec, company)
         return shape
 
     def keep(self, shapes: Iterable[Shape]) -> None:
@@ -173,7 +176,7 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def _read(self, spec: Obj) -> Shape:
+    def _read(self, spec: Obj, company: Company | None) -> Shape:
         request = _pod_request(spec, assume=False)
         assumed = _pod_request(spec, assume=True)
         return Shape(
@@ -181,22 +184,21 @@ class Shapes:
             assumed_cpu=assumed.get(CPU, 0.0),
             assumed_memory=assumed.get(MEMORY, 0.0),
             best_effort=not any(amount > 0 for amount in request.values()),
-            constraints=self._constraints_of(spec),
+            constraints=self._constraints_of(spec, company),
         )
 
-    def _constraints_of(self, spec: Obj) -> Constraints:
+    def _constraints_of(self, spec: Obj, company: Company | None) -> Constraints:
         parts = (
             spec.get("nodeSelector") or {},
-            spec.get("affinity") or {},
+            (spec.get("affinity") or {}).get("nodeAffinity") or {},
             spec.get("tolerations") or [],
             [_port_key(port) for port in _host_ports(spec)],
-            spec.get("topologySpreadConstraints") or [],
             spec.get("resourceClaims") or [],
         )
-        key = msgspec.json.encode(parts, order="deterministic")
+        key = (msgspec.json.encode(parts, order="deterministic"), company)
         constraints = self._constraints.get(key)
         if constraints is None:
-            constraints = self._constraints[key] = _read_constraints(spec)
+            constraints = self._constraints[key] = _read_constraints(spec, company)
         return constraints
 
 
@@ -254,9 +256,8 @@ def _shape_key(spec: Obj) -> bytes:
         spec.get("overhead"),
         spec.get("resources"),
         spec.get("nodeSelector"),
-        spec.get("affinity"),
+        (spec.get("affinity") or {}).get("nodeAffinity"),
         spec.get("tolerations"),
-        spec.get("topologySpreadConstraints"),
         spec.get("resourceClaims"),
     ]
     return msgspec.json.encode(parts, order="deterministic")
@@ -315,7 +316,7 @@ def _host_ports(spec: Obj) -> list[Mapping[str, Any]]:
     return [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
 
 
-def _read_constraints(spec: Obj) -> Constraints:
+def _read_constraints(spec: Obj, company: Company | None) -> Constraints:
     affinity = spec.get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -326,7 +327,8 @@ def _read_constraints(spec: Obj) -> Constraints:
         preferred=tuple((int(item.get("weight") or 0), _read_term(item.get("preference") or {})) for item in preferred),
         tolerations=tuple(map(_read_toleration, spec.get("tolerations") or ())),
         ports=tuple(map(_read_port, _host_ports(spec))),
-        unsupported=_unsupported_pod_fields(spec, affinity),
+        company=company,
+        unsupported=_unsupported_pod_fields(spec, company),
     )
 
 
@@ -360,15 +362,9 @@ def _read_port(port: Mapping[str, Any]) -> HostPort:
     return HostPort(str(port.get("hostIP") or "0.0.0.0"), str(port.get("protocol") or "TCP"), int(port["hostPort"]))
 
 
-def _unsupported_pod_fields(spec: Obj, affinity: Obj) -> tuple[str, ...]:
+def _unsupported_pod_fields(spec: Obj, company: Company | None) -> tuple[str, ...]:
     """Required placement rules this scheduler cannot judge yet; such a pod waits and is told why."""
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    found = [
-        f"affinity.{name}" for name in ("podAffinity", "podAntiAffinity") if (affinity.get(name) or {}).get(required)
-    ]
-    spread = spec.get("topologySpreadConstraints") or ()
-    if any(item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for item in spread):
-        found.append("topologySpreadConstraints")
+    found = list(company.unsupported) if company is not None else []
     if spec.get("resourceClaims"):
         found.append("resourceClaims")
     return tuple(found)

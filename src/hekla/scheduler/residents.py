@@ -9,7 +9,7 @@ import numpy as np
 
 from hekla.scheduler.arrays.resources import Floats
 from hekla.scheduler.rows import Pod, PodStatus
-from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.session import GroupState, PodClass, Session
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,11 @@ class Contender:
 
     state: GroupState
     position: int
-    shape: int
+    of: PodClass
+
+    @property
+    def shape(self) -> int:
+        return self.of.shape
 
     @property
     def pod(self) -> Pod:

@@ -17,6 +17,7 @@ from hekla.api.quantity import format_binary, format_decimal
 from hekla.api.scheduling import PodGroupPhase, QueueState
 from hekla.api.selector import Selector
 from hekla.scheduler.arrays.resources import MEMORY, PODS
+from hekla.scheduler.company import Company
 
 Amounts = dict[str, float]
 
@@ -82,12 +83,13 @@ class Constraints:
     preferred: tuple[tuple[int, Term], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[HostPort, ...] = ()
+    company: Company | None = None  # what it wants of other pods
     unsupported: tuple[str, ...] = ()
 
     @property
     def follows_pods(self) -> bool:
         """Whether the nodes that will do change as pods come and go."""
-        return bool(self.ports)
+        return bool(self.ports) or self.company is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +130,7 @@ class Pod:
     preemptable: bool = True  # may be made to leave for others
     preempts: bool = True  # may make others leave
     priority_class: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     revision: int = field(default=0, compare=False)
     condition: Condition | None = field(default=None, compare=False)
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.fit import FitError, Unfit
-from hekla.scheduler.rows import HostPort, PodStatus, Queue
+from hekla.scheduler.rows import Constraints, HostPort, PodStatus, Queue
 from hekla.scheduler.snapshot import Group, Snapshot, Statuses
 
 READY_STATUSES = (
@@ -130,6 +131,14 @@ class GroupState:
         self.counts[after] += len(positions)
 
 
+class PodClass(NamedTuple):
+    """All that choosing a node depends on: pods of one class are treated alike."""
+
+    shape: int
+    kin: int
+    queue: str
+
+
 class Departure(NamedTuple):
     """A pod that is to leave its node, and for which action."""
 
@@ -150,11 +159,13 @@ class Session:
     assumed: Floats = field(init=False)
     ports: dict[int, tuple[HostPort, ...]] = field(init=False)
     total: Floats = field(init=False)
+    crowd: Crowd = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
     evictions: list[Departure] = field(default_factory=list)  # decided for good
     changes: list[Ints] = field(default_factory=list)  # node lines that changed, in order; only ever grows
     _asked: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
     action_names: tuple[str, ...] = ()
+    memo: dict[object, Any] = field(default_factory=dict)  # for what holds for the whole cycle
     _lines: dict[str, int] | None = None
     _later: bool = field(init=False)
     _floor: list[float] = field(init=False)  # no node has less idle than this, resource by resource
@@ -167,6 +178,7 @@ class Session:
             for group in self.snapshot.groups
             if group.row.queue in self.queues
         ]
+        self.crowd = Crowd(self.snapshot)
         self.used = nodes.used.copy(order="F")
         self.idle = nodes.allocatable - nodes.used
         self.releasing = nodes.releasing.copy(order="F")
@@ -183,6 +195,17 @@ class Session:
         if self._lines is None:
             self._lines = {node.name: line for line, node in enumerate(self.snapshot.nodes.rows)}
         return self._lines
+
+    def class_of(self, state: GroupState, position: int) -> PodClass:
+        kin = self.crowd.kin(state.group.pods[position]) if self.crowd.active else NO_KIN
+        return PodClass(int(state.group.shape[position]), kin, state.queue.name)
+
+    def constraints(self, of: PodClass) -> Constraints:
+        return self.snapshot.shapes[of.shape].constraints
+
+    def is_social(self, of: PodClass) -> bool:
+        """Whether where pods of the class may go depends on where pods are."""
+        return of.kin != NO_KIN or self.snapshot.shapes[of.shape].constraints.company is not None
 
     def request(self, shape: int) -> Floats:
         row: Floats = self.snapshot.requests[shape]
@@ -229,6 +252,7 @@ class Session:
         """Put pending pods of one shape on nodes, now (ALLOCATED) or once there is room (PIPELINED)."""
         state.mark(positions, PodStatus.PENDING, status, nodes)
         self._account(nodes, shape, status, 1.0)
+        self._move(state, positions, nodes, 1)
         for listener in self.listeners:
             listener(state, shape, len(positions))
 
@@ -236,6 +260,7 @@ class Session:
         """The exact inverse of `place`."""
         for listener in reversed(self.listeners):
             listener(state, shape, -len(positions))
+        self._move(state, positions, nodes, -1)
         self._account(nodes, shape, status, -1.0)
         state.mark(positions, status, PodStatus.PENDING, -1)
 
@@ -244,6 +269,7 @@ class Session:
         before = PodStatus(int(state.status[position]))
         state.mark(np.array([position]), before, PodStatus.RELEASING, -1)
         self._account_leaving(line, shape, 1.0)
+        self._move(state, np.array([position]), np.array([line]), -1)
         for listener in self.listeners:
             listener(state, shape, -1)
 
@@ -251,8 +277,13 @@ class Session:
         """The exact inverse of `evict`."""
         for listener in reversed(self.listeners):
             listener(state, shape, 1)
+        self._move(state, np.array([position]), np.array([line]), 1)
         self._account_leaving(line, shape, -1.0)
         state.mark(np.array([position]), PodStatus.RELEASING, before, -1)
+
+    def _move(self, state: GroupState, positions: Ints, nodes: Ints, sign: int) -> None:
+        if self.crowd.active:
+            self.crowd.move([state.group.pods[at] for at in positions.tolist()], nodes.tolist(), sign)
 
     def _account_leaving(self, line: int, shape: int, sign: float) -> None:
         self.releasing[line] += self.request(shape) * sign

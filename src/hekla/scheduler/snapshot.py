@@ -73,6 +73,7 @@ class Snapshot:
     nodes: Nodes
     queues: tuple[Queue, ...]  # by name
     groups: tuple[Group, ...]  # by age, then name
+    strangers: tuple[Pod, ...]  # pods on nodes that belong to none of the groups
     shapes: Sequence[Shape]
     requests: Floats  # one line for each shape
 

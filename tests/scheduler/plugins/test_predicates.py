@@ -19,8 +19,8 @@ NODES: list[dict[str, Any]] = [
 
 def accepted(pod: dict[str, Any], plugin: Any = "predicates") -> list[str]:
     opened = Opened([plugin], {"nodes": NODES, "groups": [{"name": "a", "pods": [{"cpu": 1, **pod}]}]})
-    constraints = opened.state("a").group.pods[0].shape.constraints
-    mask = opened.tiers.node_mask(constraints)
+    of = opened.session.class_of(opened.state("a"), 0)
+    mask = opened.tiers.node_mask(of)
     return [node["name"] for line, node in enumerate(NODES) if mask is None or mask[line]]
 
 
@@ -66,16 +66,16 @@ def test_a_host_port_is_free_once_per_node() -> None:
         {"name": "a", "pods": [{"cpu": 1, "port": 80}]},
     ]
     opened = Opened(["predicates"], {"nodes": NODES[1:3], "groups": groups})
-    constraints = opened.state("a").group.pods[0].shape.constraints
-    mask = opened.tiers.node_mask(constraints)
+    of = opened.session.class_of(opened.state("a"), 0)
+    mask = opened.tiers.node_mask(of)
     assert mask is not None
     assert mask.tolist() == [False, True]
-    assert opened.tiers.most_per_node(constraints, 5) == 1
+    assert opened.tiers.most_per_node(of, 5) == 1
 
 
-@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
-def test_what_cannot_be_judged_yet_is_refused_by_name(kind: str) -> None:
-    pod = {"cpu": 1, "affinity": {kind: {REQUIRED: [{"topologyKey": "zone"}]}}}
+def test_what_cannot_be_judged_yet_is_refused_by_name() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "red"}}}
+    pod = {"cpu": 1, "affinity": {"podAffinity": {REQUIRED: [term]}}}
     opened = Opened(["predicates"], {"nodes": NODES, "groups": [{"name": "a", "pods": [pod]}]})
-    texts = [refusal.text for refusal in opened.tiers.refusals(opened.state("a").group.pods[0].shape.constraints)]
-    assert f"node(s) cannot be judged: affinity.{kind} is not supported yet" in texts
+    texts = [refusal.text for refusal in opened.tiers.refusals(opened.session.class_of(opened.state("a"), 0))]
+    assert "node(s) cannot be judged: namespaceSelector with labels is not supported yet" in texts

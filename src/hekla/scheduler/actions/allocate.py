@@ -16,16 +16,16 @@ from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.extension import Tiers
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
-from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.statement import Statement
 
 
 @dataclass(slots=True)
 class _Run:
-    """Pods that follow each other and are alike in shape and role."""
+    """Pods that follow each other and are alike in class and role."""
 
     positions: Ints
-    shape: int
+    of: PodClass
     role: int
     nominated: int = -1  # the node on which room was made for it; such a run is one pod
 
@@ -90,14 +90,21 @@ def _runs(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
     nominated = _nominated_lines(session, state, ordered)
     shapes, roles = group.shape[ordered], group.role[ordered]
     differ = (np.diff(shapes) != 0) | (np.diff(roles) != 0)
+    if session.crowd.active:
+        differ |= np.diff([session.crowd.kin(group.pods[at]) for at in ordered.tolist()]) != 0
     if nominated is not None:
         differ |= (nominated[1:] >= 0) | (nominated[:-1] >= 0)
     cuts = np.flatnonzero(differ) + 1
     starts = [0, *cuts.tolist()]
     ends = [*cuts.tolist(), len(ordered)]
     return [
-        _Run(ordered[start:end], shape, role, -1 if nominated is None else int(nominated[start]))
-        for start, end, shape, role in zip(starts, ends, shapes[starts].tolist(), roles[starts].tolist())
+        _Run(
+            ordered[start:end],
+            session.class_of(state, int(ordered[start])),
+            int(roles[start]),
+            -1 if nominated is None else int(nominated[start]),
+        )
+        for start, end in zip(starts, ends)
     ]
 
 
@@ -139,7 +146,7 @@ def _place_run(
     wanted = min(len(run.positions), missing)
     if missing == 1 and alone and tiers.group_ready(state):
         wanted = len(run.positions)
-    allowed, objection = tiers.queue_room(state, run.shape, wanted)
+    allowed, objection = tiers.queue_room(state, run.of.shape, wanted)
     placed = _place(session, tiers, state, run, allowed, statement)
     if placed < allowed:
         return placed, _give_up(session, tiers, work, run.positions[placed:], run)
@@ -158,27 +165,27 @@ def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: 
     if count and run.nominated >= 0 and _place_where_nominated(session, tiers, state, run, statement):
         return 1
     while placed < count:
-        status, nodes = PodStatus.ALLOCATED, nodes_for(session, tiers, run.shape, session.free_now(), count - placed)
+        status, nodes = PodStatus.ALLOCATED, nodes_for(session, tiers, run.of, session.free_now(), count - placed)
         if not len(nodes) and session.has_later:
             status, nodes = (
                 PodStatus.PIPELINED,
-                nodes_for(session, tiers, run.shape, session.free_later(), count - placed),
+                nodes_for(session, tiers, run.of, session.free_later(), count - placed),
             )
         if not len(nodes):
             break
-        statement.place(state, run.positions[placed : placed + len(nodes)], nodes, run.shape, status)
+        statement.place(state, run.positions[placed : placed + len(nodes)], nodes, run.of.shape, status)
         placed += len(nodes)
     return placed
 
 
 def _place_where_nominated(session: Session, tiers: Tiers, state: GroupState, run: _Run, statement: Statement) -> bool:
-    line, request = run.nominated, session.request(run.shape)
-    mask = tiers.node_mask(session.snapshot.shapes[run.shape].constraints)
+    line, request = run.nominated, session.request(run.of.shape)
+    mask = tiers.node_mask(run.of)
     if (mask is not None and not mask[line]) or not np.all(session.free_later_on(line) >= request):
         return False
     now = bool(np.all(session.idle[line] >= request))
     status = PodStatus.ALLOCATED if now else PodStatus.PIPELINED
-    statement.place(state, run.positions[:1], np.array([line]), run.shape, status)
+    statement.place(state, run.positions[:1], np.array([line]), run.of.shape, status)
     return True
 
 
@@ -186,7 +193,7 @@ def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: 
     """No node takes the first of `positions`: note why, and decide whether the rest of the group is worth trying."""
     state = work.state
     free: Floats = session.free_later()
-    error = explain(session, tiers, run.shape, free)
+    error = explain(session, tiers, run.of, free)
     named_role = bool(state.group.roles[run.role])
     stop = not _goes_on(state, run.role)
     # Without a role each pod is tried, and each fails alike; with one the first failure speaks for all of them.
@@ -234,5 +241,5 @@ def _say_held_back(heap: list[tuple[tuple[object, ...], int, _Work]], tiers: Tie
     """The queue is over its share: its groups wait, and know for whom."""
     for _, _, work in heap:
         run = work.runs[0]
-        _, objection = tiers.queue_room(work.state, run.shape, 1)
+        _, objection = tiers.queue_room(work.state, run.of.shape, 1)
         work.state.held_back = work.state.held_back or objection

@@ -9,7 +9,7 @@ from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import FitError
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
-from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.session import GroupState, PodClass, Session
 
 
 def execute(session: Session, tiers: Tiers) -> None:
@@ -31,16 +31,16 @@ def _is_candidate(state: GroupState, tiers: Tiers) -> bool:
 def _fill(session: Session, tiers: Tiers, state: GroupState) -> None:
     group = state.group
     wanted = np.flatnonzero((state.status == PodStatus.PENDING) & group.best_effort & ~group.gated)
-    errors: dict[int, FitError] = {}
+    errors: dict[PodClass, FitError] = {}
     for position in tiers.pods_in_order(group, wanted).tolist():
-        shape = int(group.shape[position])
-        if shape not in errors:
-            nodes = nodes_for(session, tiers, shape, session.idle, 1)
+        of = session.class_of(state, position)
+        if of not in errors:
+            nodes = nodes_for(session, tiers, of, session.idle, 1)
             if len(nodes):
-                session.place(state, np.array([position]), nodes, shape, PodStatus.ALLOCATED)
+                session.place(state, np.array([position]), nodes, of.shape, PodStatus.ALLOCATED)
                 continue
-            errors[shape] = explain(session, tiers, shape, session.idle)
-        state.errors[position] = errors[shape]
+            errors[of] = explain(session, tiers, of, session.idle)
+        state.errors[position] = errors[of]
 
 
 def _bind_allocated(state: GroupState) -> None:

@@ -53,8 +53,8 @@ def _is_hungry(state: GroupState, tiers: Tiers) -> bool:
 def _for_group(session: Session, tiers: Tiers, residents: Residents, state: GroupState) -> None:
     """Everything the group lacks, from other groups; kept only if it then has its minimum."""
     rules = _RulesFor(session, tiers, residents, state, False)
-    statement, pods = Statement(session), pods_to_try(tiers, state)
-    hopeless: list[tuple[int, int]] = []
+    statement, pods = Statement(session), pods_to_try(session, tiers, state)
+    hopeless: list[tuple[object, ...]] = []
     while pods and tiers.group_starving(state):
         contender = pods.pop(0)
         if alike(contender) in hopeless or not _may_preempt(session, tiers, contender):
@@ -70,7 +70,7 @@ def _for_group(session: Session, tiers: Tiers, residents: Residents, state: Grou
 def _inside_group(session: Session, tiers: Tiers, residents: Residents, state: GroupState) -> None:
     """Pods left over, from less important pods of their own group, one at a time."""
     rules = _RulesFor(session, tiers, residents, state, True)
-    for contender in pods_to_try(tiers, state):
+    for contender in pods_to_try(session, tiers, state):
         statement = Statement(session)
         if not _may_preempt(session, tiers, contender):
             return
@@ -113,8 +113,7 @@ def _may_preempt(session: Session, tiers: Tiers, contender: Contender) -> bool:
     line = session.lines.get(pod.nominated)
     if line is None:
         return True
-    constraints = session.snapshot.shapes[contender.shape].constraints
-    refusals = [refusal for refusal in tiers.refusals(constraints) if refusal.nodes[line]]
+    refusals = [refusal for refusal in tiers.refusals(contender.of) if refusal.nodes[line]]
     if any(refusal.final for refusal in refusals):
         return True
     if not refusals and np.all(session.free_later_on(line) >= session.request(contender.shape)):

@@ -39,8 +39,8 @@ def _rules(session: Session, tiers: Tiers, queue: str) -> Rules:
 def _for_group(session: Session, tiers: Tiers, state: GroupState, rules: Rules) -> None:
     """Everything the group lacks; kept only if it then has its minimum."""
     statement = Statement(session)
-    pods = pods_to_try(tiers, state)
-    hopeless: list[tuple[int, int]] = []
+    pods = pods_to_try(session, tiers, state)
+    hopeless: list[tuple[object, ...]] = []
     while pods and tiers.group_starving(state):
         contender = pods.pop(0)
         if alike(contender) in hopeless or not contender.pod.preempts:

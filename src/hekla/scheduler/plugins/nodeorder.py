@@ -9,10 +9,13 @@ import numpy as np
 
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.arrays.scores import Spread, SpreadOfClass, normalise
+from hekla.scheduler.company import SpreadRule
+from hekla.scheduler.crowd import NO_KIN
 from hekla.scheduler.extension import Argument, NodeScore, PairScore, SchedulerPlugin
-from hekla.scheduler.plugins.predicates import matches, tolerates
+from hekla.scheduler.neighbours import evenness, liking
+from hekla.scheduler.plugins.predicates import counted_nodes, matches, tolerates
 from hekla.scheduler.rows import Constraints
-from hekla.scheduler.session import Session
+from hekla.scheduler.session import PodClass, Session
 
 _GPU = "nvidia.com/gpu"
 
@@ -61,16 +64,36 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         crowded = self.session.has_later
         return SpreadOfClass(self._spread, (kind.assumed_cpu, kind.assumed_memory), balanced, crowded)
 
-    def has_preference(self, constraints: Constraints) -> bool:
-        return self._likes(constraints) or self._avoids()
+    def has_preference(self, of: PodClass) -> bool:
+        constraints = self.session.constraints(of)
+        return bool(self._likes(constraints) or self._avoids() or self._is_liked(of) or self._soft_rules(of))
 
-    def preference(self, constraints: Constraints, candidates: Ints) -> Floats:
+    def preference(self, of: PodClass, candidates: Ints) -> Floats:
+        constraints, crowd = self.session.constraints(of), self.session.crowd
         total = np.zeros(len(candidates))
         if self._likes(constraints):
             total += self._affinity(constraints, candidates)
         if self._avoids():
             total += self._taints(constraints, candidates)
+        if self._is_liked(of):
+            points = liking(crowd, constraints.company, of.kin, candidates, len(self._nodes))
+            total += points * self.arguments["podaffinity.weight"]
+        rules = self._soft_rules(of)
+        if rules:
+            counted = [counted_nodes(self.session, constraints, rule) for rule in rules]
+            total += evenness(crowd, rules, counted, candidates) * self.arguments["podtopologyspread.weight"]
         return total
+
+    def _is_liked(self, of: PodClass) -> bool:
+        company = self.session.constraints(of).company
+        wishes = of.kin != NO_KIN or (company is not None and company.preferred)
+        return bool(wishes and self.arguments["podaffinity.weight"])
+
+    def _soft_rules(self, of: PodClass) -> list[SpreadRule]:
+        company = self.session.constraints(of).company
+        if company is None or not self.arguments["podtopologyspread.weight"]:
+            return []
+        return [rule for rule in company.spread if not rule.hard]
 
     def _likes(self, constraints: Constraints) -> bool:
         return bool(constraints.preferred and self.arguments["nodeaffinity.weight"])

@@ -8,17 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Flags
+from hekla.scheduler.company import Company, SpreadRule
 from hekla.scheduler.extension import Argument, NodeFilter, SchedulerPlugin
 from hekla.scheduler.fit import Reason, Refusal
+from hekla.scheduler.neighbours import shunned_by_others, too_uneven, with_shunned, without_label, without_sought
 from hekla.scheduler.rows import Constraints, Node, Taint, Term, Toleration
-from hekla.scheduler.session import Session
+from hekla.scheduler.session import PodClass, Session
 
 _UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _REPELLING = ("NoSchedule", "NoExecute")
+_UNEVEN = "node(s) didn't match pod topology spread constraints"
 
 
 class Predicates(SchedulerPlugin, NodeFilter):
-    """Node selectors and affinity, taints, cordons and host ports, with kube-scheduler's words for each refusal."""
+    """Selectors, taints, cordons, host ports, the company of other pods; kube-scheduler's words for each refusal."""
 
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
         "predicate.NodeAffinityEnable": Argument(bool, True),
@@ -35,9 +38,27 @@ class Predicates(SchedulerPlugin, NodeFilter):
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         super().__init__(arguments, session)
         nodes = session.snapshot.nodes
+        self._settled: dict[int, list[Refusal]] = {}
         self._nodes, self._cordoned, self._tainted = nodes.rows, nodes.cordoned, nodes.tainted
 
-    def refusals(self, constraints: Constraints) -> Sequence[Refusal]:
+    def refusals(self, of: PodClass) -> Sequence[Refusal]:
+        constraints = self.session.constraints(of)
+        if id(constraints) not in self._settled:
+            self._settled[id(constraints)] = self._by_node_alone(constraints)
+        found = list(self._settled[id(constraints)])
+        if self.arguments["predicate.NodePortsEnable"] and constraints.ports:
+            text = "node(s) didn't have free ports for the requested pod ports"
+            self._add(found, text, self._ports_taken(constraints), final=False)
+        if self.session.is_social(of):
+            self._add_by_company(found, constraints, of.kin)
+        return found
+
+    def most_per_node(self, of: PodClass) -> int | None:
+        ports = self.session.constraints(of).ports
+        return 1 if ports and self.arguments["predicate.NodePortsEnable"] else None
+
+    def _by_node_alone(self, constraints: Constraints) -> list[Refusal]:
+        """What the pods on the nodes have nothing to do with."""
         found: list[Refusal] = []
         self._add(found, "node(s) were unschedulable", self._cordoned_for(constraints))
         if self.arguments["predicate.NodeAffinityEnable"] and (constraints.selector or constraints.terms is not None):
@@ -45,24 +66,31 @@ class Predicates(SchedulerPlugin, NodeFilter):
             self._add(found, "node(s) didn't match Pod's node affinity/selector", refused)
         if self.arguments["predicate.TaintTolerationEnable"]:
             self._add(found, "node(s) had untolerated taint(s)", self._repelling(constraints.tolerations))
-        if self.arguments["predicate.NodePortsEnable"] and constraints.ports:
-            text = "node(s) didn't have free ports for the requested pod ports"
-            self._add(found, text, self._ports_taken(constraints), final=False)
-        for name in self._unsupported(constraints):
+        for name in constraints.unsupported:
             text = f"node(s) cannot be judged: {name} is not supported yet"
             self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
         return found
 
-    def most_per_node(self, constraints: Constraints) -> int | None:
-        return 1 if constraints.ports and self.arguments["predicate.NodePortsEnable"] else None
+    def _add_by_company(self, found: list[Refusal], constraints: Constraints, kin: int) -> None:
+        crowd, company, nodes = self.session.crowd, constraints.company or Company(), len(self._nodes)
+        if self.arguments["predicate.PodAffinityEnable"]:
+            if company.sought:
+                self._mark(found, "node(s) didn't match pod affinity rules", without_sought(crowd, company))
+            wrong = with_shunned(crowd, company, nodes)
+            self._mark(found, "node(s) didn't match pod anti-affinity rules", wrong, final=False)
+            wrong = shunned_by_others(crowd, kin, nodes)
+            self._mark(found, "node(s) didn't satisfy existing pods anti-affinity rules", wrong, final=False)
+        rules = [rule for rule in company.spread if rule.hard]
+        if rules and self.arguments["predicate.PodTopologySpreadEnable"]:
+            missing = without_label(crowd, rules, nodes)
+            self._mark(found, f"{_UNEVEN} (missing required label)", missing)
+            for rule in rules:
+                eligible = ~missing & counted_nodes(self.session, constraints, rule)
+                self._mark(found, _UNEVEN, too_uneven(crowd, rule, eligible), final=False)
 
-    def _unsupported(self, constraints: Constraints) -> list[str]:
-        off = {
-            "affinity.podAffinity": "predicate.PodAffinityEnable",
-            "affinity.podAntiAffinity": "predicate.PodAffinityEnable",
-            "topologySpreadConstraints": "predicate.PodTopologySpreadEnable",
-        }
-        return [name for name in constraints.unsupported if name not in off or self.arguments[off[name]]]
+    def _mark(self, found: list[Refusal], text: str, nodes: Flags, *, final: bool = True) -> None:
+        if nodes.any():
+            found.append(Refusal(text, Reason.NO_NODE_MATCHES, nodes, final))
 
     def _cordoned_for(self, constraints: Constraints) -> Sequence[int]:
         if self._cordoned and tolerates(constraints.tolerations, _UNSCHEDULABLE_TAINT):
@@ -70,13 +98,7 @@ class Predicates(SchedulerPlugin, NodeFilter):
         return self._cordoned
 
     def _repelling(self, tolerations: tuple[Toleration, ...]) -> list[int]:
-        return [
-            line
-            for line in self._tainted
-            if any(
-                taint.effect in _REPELLING and not tolerates(tolerations, taint) for taint in self._nodes[line].taints
-            )
-        ]
+        return [line for line in self._tainted if is_repelled(tolerations, self._nodes[line])]
 
     def _ports_taken(self, constraints: Constraints) -> list[int]:
         return [
@@ -98,6 +120,26 @@ class Predicates(SchedulerPlugin, NodeFilter):
             nodes: Flags = np.zeros(len(self._nodes), dtype=bool)
             nodes[list(lines)] = True
             found.append(Refusal(text, reason, nodes, final))
+
+
+def counted_nodes(session: Session, constraints: Constraints, rule: SpreadRule) -> Flags:
+    """Nodes whose pods count for a spread rule: those the pod itself could be on, as far as the rule cares."""
+    key = (id(constraints), rule)
+    known: Flags | None = session.memo.get(key)
+    if known is not None:
+        return known
+    counted: Flags = np.ones(len(session.snapshot.nodes), dtype=bool)
+    for line, node in enumerate(session.snapshot.nodes.rows):
+        if rule.honours_affinity and not accepts(constraints, node):
+            counted[line] = False
+        if rule.honours_taints and is_repelled(constraints.tolerations, node):
+            counted[line] = False
+    session.memo[key] = counted
+    return counted
+
+
+def is_repelled(tolerations: Sequence[Toleration], node: Node) -> bool:
+    return any(taint.effect in _REPELLING and not tolerates(tolerations, taint) for taint in node.taints)
 
 
 def accepts(constraints: Constraints, node: Node) -> bool:

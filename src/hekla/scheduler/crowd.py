@@ -1,0 +1,137 @@
+"""Who is where, by labels: what affinity, anti-affinity and spread are judged by.
+
+Counts are columns with one entry a node, made when first asked for and kept up to date as pods come and go in the
+session. A cluster where no pod cares about others never counts anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.arrays.topology import Domains, domains_of
+from hekla.scheduler.company import PodTerm
+from hekla.scheduler.rows import Pod, PodStatus
+from hekla.scheduler.snapshot import Snapshot
+
+NO_KIN = 0
+
+
+class Crowd:
+    """`kin` numbers pods by which of the terms about others they match: equal numbers are treated alike."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        companies = [shape.constraints.company for shape in snapshot.shapes if shape.constraints.company is not None]
+        self.active = bool(companies)
+        self._snapshot = snapshot
+        terms = [term for company in companies for _, term in company.toward_others()]
+        terms += [term for company in companies for term in company.shunned]
+        self._terms = list(dict.fromkeys(terms))
+        self._kins: dict[tuple[bool, ...], int] = {(False,) * len(self._terms): NO_KIN}
+        self._met: dict[int, frozenset[PodTerm]] = {NO_KIN: frozenset()}
+        self._kin_of: dict[str, int] = {}
+        self._placed: list[tuple[Pod, int]] | None = None
+        self._moves: list[tuple[Pod, int, int]] = []
+        self._matching: dict[tuple[PodTerm, bool], Ints] = {}
+        self._sought_together: dict[tuple[PodTerm, ...], Ints] = {}
+        self._shunning: dict[PodTerm, Ints] | None = None
+        self._liking: dict[PodTerm, Floats] | None = None
+        self._domains: dict[str, Domains] = {}
+
+    def kin(self, pod: Pod) -> int:
+        if not self._terms:
+            return NO_KIN
+        found = self._kin_of.get(pod.uid)
+        if found is None:
+            matched = tuple(term.matches(pod.namespace, pod.labels) for term in self._terms)
+            found = self._kin_of[pod.uid] = self._kins.setdefault(matched, len(self._kins))
+            self._met[found] = frozenset(term for term, met in zip(self._terms, matched) if met)
+        return found
+
+    def domains(self, key: str) -> Domains:
+        """The parts of the cluster a label of nodes makes."""
+        if key not in self._domains:
+            self._domains[key] = domains_of([node.labels.get(key) for node in self._snapshot.nodes.rows])
+        return self._domains[key]
+
+    def matching(self, term: PodTerm, *, leaving: bool) -> Ints:
+        """Pods on each node that match; those on their way out count or do not."""
+        found = self._matching.get((term, leaving))
+        if found is None:
+            found = self._matching[term, leaving] = self._count([term], leaving=leaving)
+        return found
+
+    def matching_all(self, terms: tuple[PodTerm, ...]) -> Ints:
+        """Pods on each node that match every one of the terms."""
+        if terms not in self._sought_together:
+            self._sought_together[terms] = self._count(terms, leaving=True)
+        return self._sought_together[terms]
+
+    def shunning(self, kin: int) -> list[tuple[PodTerm, Ints]]:
+        """Terms by which pods that are there refuse newcomers of this kin, with how many of them are on each node."""
+        if self._shunning is None:
+            self._shunning = {}
+            for pod, line, sign in self._everything():
+                self._note_shunning(self._shunning, pod, line, sign)
+        return [(term, count) for term, count in self._shunning.items() if self._is_met_by(term, kin)]
+
+    def liking(self, kin: int) -> list[tuple[PodTerm, Floats]]:
+        """Likewise the terms by which they like, or would rather not see, newcomers of this kin, in points."""
+        if self._liking is None:
+            self._liking = {}
+            for pod, line, sign in self._everything():
+                self._note_liking(self._liking, pod, line, sign)
+        return [(term, points) for term, points in self._liking.items() if self._is_met_by(term, kin)]
+
+    def move(self, pods: Sequence[Pod], lines: Sequence[int], sign: int) -> None:
+        """Pods came onto nodes (+1) or left them (-1) in this session."""
+        for pod, line in zip(pods, lines):
+            self._moves.append((pod, line, sign))
+            for (term, _), count in self._matching.items():
+                count[line] += sign * term.matches(pod.namespace, pod.labels)
+            for terms, count in self._sought_together.items():
+                count[line] += sign * all(term.matches(pod.namespace, pod.labels) for term in terms)
+            if self._shunning is not None:
+                self._note_shunning(self._shunning, pod, line, sign)
+            if self._liking is not None:
+                self._note_liking(self._liking, pod, line, sign)
+
+    def _is_met_by(self, term: PodTerm, kin: int) -> bool:
+        return term in self._met[kin]
+
+    def _count(self, terms: Iterable[PodTerm], *, leaving: bool) -> Ints:
+        terms = tuple(terms)
+        count: Ints = np.zeros(len(self._snapshot.nodes), dtype=np.int64)
+        for pod, line, sign in self._everything():
+            if not leaving and pod.status is PodStatus.RELEASING:
+                continue
+            if all(term.matches(pod.namespace, pod.labels) for term in terms):
+                count[line] += sign
+        return count
+
+    def _note_shunning(self, table: dict[PodTerm, Ints], pod: Pod, line: int, sign: int) -> None:
+        company = pod.shape.constraints.company
+        for term in company.shunned if company is not None else ():
+            if term not in table:
+                table[term] = np.zeros(len(self._snapshot.nodes), dtype=np.int64)
+            table[term][line] += sign
+
+    def _note_liking(self, table: dict[PodTerm, Floats], pod: Pod, line: int, sign: int) -> None:
+        company = pod.shape.constraints.company
+        for points, term in company.toward_others() if company is not None else ():
+            if term not in table:
+                table[term] = np.zeros(len(self._snapshot.nodes))
+            table[term][line] += sign * points
+
+    def _everything(self) -> list[tuple[Pod, int, int]]:
+        if self._placed is None:
+            lines = {node.name: line for line, node in enumerate(self._snapshot.nodes.rows)}
+            pods = [pod for group in self._snapshot.groups for pod in group.pods]
+            self._placed = [
+                (pod, lines[pod.node])
+                for pod in (*pods, *self._snapshot.strangers)
+                if pod.holds_node and pod.node in lines
+            ]
+        return [*((pod, line, 1) for pod, line in self._placed), *self._moves]

@@ -1,0 +1,112 @@
+"""Which nodes are right by the pods that are there: kube-scheduler's rules for affinity, anti-affinity and spread.
+
+Each function answers for all nodes at once, through the sums of topology domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.arrays.topology import Domains
+from hekla.scheduler.company import Company, PodTerm, SpreadRule
+from hekla.scheduler.crowd import Crowd
+
+HOSTNAME = "kubernetes.io/hostname"
+_EPSILON = 1e-9
+
+
+def without_sought(crowd: Crowd, company: Company) -> Flags:
+    """Nodes without the company a pod seeks. The first of pods that seek each other may go anywhere with the labels."""
+    together = crowd.matching_all(company.sought)
+    domains = [crowd.domains(term.key) for term in company.sought]
+    sums = [domain.sums(together) for domain in domains]
+    first = company.seeks_itself and not any(one.any() for one in sums)
+    wrong = np.zeros(len(together), dtype=bool)
+    for domain, one in zip(domains, sums):
+        wrong |= ~domain.has if first else domain.spread_out(one) <= 0
+    return wrong
+
+
+def with_shunned(crowd: Crowd, company: Company, nodes: int) -> Flags:
+    """Nodes near pods that a pod shuns."""
+    wrong = np.zeros(nodes, dtype=bool)
+    for term in company.shunned:
+        wrong |= _near(crowd, term, crowd.matching(term, leaving=True)) > 0
+    return wrong
+
+
+def shunned_by_others(crowd: Crowd, kin: int, nodes: int) -> Flags:
+    """Nodes near pods that shun pods of this kin."""
+    wrong = np.zeros(nodes, dtype=bool)
+    for term, count in crowd.shunning(kin):
+        wrong |= _near(crowd, term, count) > 0
+    return wrong
+
+
+def without_label(crowd: Crowd, rules: Sequence[SpreadRule], nodes: int) -> Flags:
+    """Nodes that belong to no part of the cluster for one of the rules."""
+    wrong = np.zeros(nodes, dtype=bool)
+    for rule in rules:
+        wrong |= ~crowd.domains(rule.term.key).has
+    return wrong
+
+
+def too_uneven(crowd: Crowd, rule: SpreadRule, eligible: Flags) -> Flags:
+    """Nodes on which one more pod would break the rule. `eligible` nodes are those whose pods count."""
+    domains = crowd.domains(rule.term.key)
+    counts, present = _counts(crowd, rule, domains, eligible)
+    if not present.any():
+        return np.zeros(len(eligible), dtype=bool)
+    lowest = counts[present].min() if np.count_nonzero(present) >= rule.min_domains else 0.0
+    after = domains.spread_out(np.where(present, counts, 0.0)) + rule.counts_itself
+    return after - lowest > rule.max_skew
+
+
+def liking(crowd: Crowd, company: Company | None, kin: int, candidates: Ints, nodes: int) -> Floats:
+    """0 … 100 for each candidate: how much the pods around are liked, and how much they would like to see it."""
+    raw = np.zeros(nodes)
+    for points, term in company.preferred if company is not None else ():
+        raw += points * _near(crowd, term, crowd.matching(term, leaving=True))
+    for term, found in crowd.liking(kin):
+        raw += _near(crowd, term, found)
+    among = raw[candidates]
+    width = among.max() - among.min()
+    if width <= 0:
+        return np.zeros(len(candidates))
+    result: Floats = np.floor(100 * (among - among.min()) / width + _EPSILON)
+    return result
+
+
+def evenness(crowd: Crowd, rules: Sequence[SpreadRule], eligible: Sequence[Flags], candidates: Ints) -> Floats:
+    """0 … 100 for each candidate: the emptier its parts of the cluster, the better; 0 without the labels."""
+    nodes = len(eligible[0])
+    raw, known = np.zeros(nodes), ~without_label(crowd, rules, nodes)
+    among = np.zeros(nodes, dtype=bool)
+    among[candidates] = True
+    among &= known
+    if not among.any():
+        return np.zeros(len(candidates))
+    for rule, counted in zip(rules, eligible):
+        domains = crowd.domains(rule.term.key)
+        found = crowd.matching(rule.term, leaving=False)
+        parts = np.count_nonzero(among) if rule.term.key == HOSTNAME else np.count_nonzero(domains.present(among))
+        near = found if rule.term.key == HOSTNAME else domains.spread_out(domains.sums(found, counted & known))
+        raw += near * np.log(parts + 2) + (rule.max_skew - 1)
+    raw = np.floor(raw + 0.5)
+    highest, lowest = raw[among].max(), raw[among].min()
+    score = np.full(nodes, 100.0) if highest == 0 else np.floor(100 * (highest + lowest - raw) / highest + _EPSILON)
+    result: Floats = np.where(known, score, 0.0)[candidates]
+    return result
+
+
+def _near(crowd: Crowd, term: PodTerm, count: Floats | Ints) -> Floats:
+    domains = crowd.domains(term.key)
+    return domains.spread_out(domains.sums(count))
+
+
+def _counts(crowd: Crowd, rule: SpreadRule, domains: Domains, eligible: Flags) -> tuple[Floats, Flags]:
+    found = crowd.matching(rule.term, leaving=False)
+    return domains.sums(found, eligible), domains.present(eligible)
