@@ -31,7 +31,40 @@ def test_malformed_text_is_refused(text: str) -> None:
         parse_label_selector(text)
 
 
-@pytest.mark.parametrize("text", ["a==", "a in ()", "a>5"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("a,,b", "found ',', expected: identifier after ','"),
+        ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+        (",", "found ',', expected: !, identifier, or 'end of string'"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a in ((b)", "unable to parse requirement: found '(', expected: ',', ')' or identifier"),
+        ("/a", 'unable to parse requirement: <nil>: Invalid value: "/a": prefix part must be non-empty'),
+        ("a=" + "x" * 64, f'values[0][a]: Invalid value: "{"x" * 64}": must be no more than 63 bytes'),
+        ("a>x", """values[0]: Invalid value: "x": for 'Gt', 'Lt' operators, the value must be an integer"""),
+    ],
+)
+def test_the_words_are_those_of_the_real_server(text: str, words: str) -> None:
+    with pytest.raises(InvalidSelector) as refused:
+        parse_label_selector(text)
+    assert words in str(refused.value)
+
+
+def test_a_backslash_makes_separators_part_of_a_field_s_value() -> None:
+    assert parse_field_selector(r"metadata.name=a\,b\=c\\,x!=y") == (
+        ("metadata.name", True, "a,b=c\\"),
+        ("x", False, "y"),
+    )
+    for text, words in (("a=b=c", "unescaped character in value: 61"), (r"a=\b", r"invalid escape sequence: \b")):
+        with pytest.raises(InvalidSelector) as refused:
+            parse_field_selector(text)
+        assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["a==", "a in ()", "a>5", "a in (b,,c)", "in in (in)", "! a"])
 def test_odd_but_valid_text_is_taken(text: str) -> None:
     parse_label_selector(text)
 

@@ -304,3 +304,37 @@ def test_a_namespace_that_is_going_takes_nothing_new() -> None:
             await rig.client.delete(NAMESPACE, "default")
 
     with_server(script)
+
+
+def test_a_patch_that_would_make_something_of_another_shape_is_unprocessable() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CONFIG_MAP, config_map())
+        path = CONFIG_MAP.path("default", "a")
+        for patch, words in (
+            ({"data": 5}, "cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string"),
+            ({"metadata": 5}, "cannot unmarshal number into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
+            ({"kind": "Foo"}, 'no kind "Foo" is registered for version "v1"'),
+        ):
+            code, status, _ = await rig.send("PATCH", path, patch, "application/merge-patch+json")
+            assert (code, status["reason"]) == (422, "Invalid")
+            assert status["message"].startswith(' "" is invalid: patch: Invalid value: "{')
+            assert words in status["message"]
+        code, status, _ = await rig.send("PATCH", path, {"metadata": None}, "application/merge-patch+json")
+        assert (code, status["reason"]) == (400, "BadRequest")
+
+    with_server(script)
+
+
+def test_a_revision_that_is_none_is_an_error_in_the_words_of_the_verb() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CONFIG_MAP, config_map())
+        why = 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+        for path, expected in (
+            (f"{CONFIG_MAP.path('default')}?watch=1&resourceVersion=abc", (500, why)),
+            (f"{CONFIG_MAP.path('default', 'a')}?resourceVersion=abc", (500, why)),
+            (f"{CONFIG_MAP.path('default')}?resourceVersion=abc", (400, f"invalid resource version: {why}")),
+        ):
+            code, status, _ = await rig.send("GET", path)
+            assert (code, status["message"]) == expected
+
+    with_server(script)

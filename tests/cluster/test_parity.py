@@ -10,6 +10,7 @@ import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -51,6 +52,8 @@ def widget(name: str, **spec: Any) -> dict[str, Any]:
 
 def requests() -> Iterator[Request]:
     yield from configuration()
+    yield from wrong_patches()
+    yield from questions()
     yield from pods()
     yield from services()
     yield from custom_resources()
@@ -90,6 +93,37 @@ def configuration() -> Iterator[Request]:
     yield "DELETE", a, {"propagationPolicy": "Foo"}, "application/json"
     yield "DELETE", a, {"propagationPolicy": "Foreground"}, "application/json"
     yield "DELETE", "/api/v1/namespaces/default", None, ""
+
+
+def questions() -> Iterator[Request]:
+    """Selectors and other queries, most of them wrong."""
+    empty, maps = f"{CORE}/podtemplates", f"{CORE}/configmaps"
+    for selector in (
+        "a in (b", "!", "a,,b", "a=b=c", "x" * 70, "a>x", ",", "a==", "a in ()", "a>5", "a in", "a in b", "a in (b,,c)",
+        "=", "a!=b!", "a b", "a in (b) c", "a in (b),", "!a=b", "a/b/c", "A_/b", "a=_b", "a!", "a<", "a<1.5", "(a)",
+        "!!a", "a,", "in", "in in (in)", "a=" + "x" * 64, "-a", "a/", "/a", "a in (_b)", "a !in (b)", "a=!b", "a=(",
+        "a in ((b)", "a in (b c)", "a in (b=c)", "a=>b", "a===b", "a>-5", "a(", "! a", "a ,b", "\u00e9=1", "a=\u00e9",
+    ):  # fmt: skip
+        yield "GET", f"{empty}?labelSelector={quote(selector, safe='')}", None, ""
+    for selector in (
+        "a", "a=b=c", "metadata.name", "metadata.name==", "metadata.name=x,", "!metadata.name", "metadata.name>1",
+        ",", "=", "metadata.name=a\\b", "foo!=bar", "metadata.name=a\\,b", "a=",
+    ):  # fmt: skip
+        yield "GET", f"{empty}?fieldSelector={quote(selector, safe='')}", None, ""
+    for query in ("watch=1&resourceVersion=abc", "watch=1&labelSelector=!", "watch=1&timeoutSeconds=abc"):
+        yield "GET", f"{maps}?{query}", None, ""
+    yield "GET", f"{maps}/p?resourceVersion=abc", None, ""
+
+
+def wrong_patches() -> Iterator[Request]:
+    maps = f"{CORE}/configmaps"
+    yield "POST", maps, {"metadata": {"name": "p"}, "data": {"a": "b"}}, "application/json"
+    for patch in (
+        {"data": 5}, {"data": {"a": 5}}, {"metadata": {"labels": 5}}, {"metadata": 5}, {"metadata": None},
+        {"metadata": {"name": "other"}}, {"kind": "Foo"}, {"apiVersion": "v2"},
+    ):  # fmt: skip
+        yield "PATCH", f"{maps}/p", patch, MERGE
+    yield "PATCH", f"{maps}/p", [{"op": "replace", "path": "/data", "value": 5}], JSON_PATCH
 
 
 def pods() -> Iterator[Request]:
@@ -239,4 +273,6 @@ def _normal(value: Any) -> Any:
     """Uids and revisions inside sentences are no difference, nor are the causes a patch lists twice."""
     if not isinstance(value, str):
         return value
+    # A wrong patch is answered with the whole object it would have made.
+    value = re.sub(r'Invalid value: "\{.*\}": ', "Invalid value: OBJECT: ", value)
     return re.sub(r"\(\d+\)", "(N)", re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "UID", value))

@@ -22,6 +22,17 @@ _QUALIFIED_TEXT = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_KEY_TEXT = (
+    _QUALIFIED_TEXT.replace("name part", "a valid label key")
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+_NO_PREFIX = "prefix part must be non-empty"
 
 
 def label_problems(name: str) -> list[str]:
@@ -37,6 +48,23 @@ def subdomain_problems(name: str) -> list[str]:
 def qualified_problems(name: str) -> list[str]:
     """A name as in labels, without a prefix."""
     return _problems(name, _QUALIFIED, _QUALIFIED_TEXT, 63, "name part must be no more than 63 bytes")
+
+
+def label_key_problems(key: str) -> list[str]:
+    """The key of a label: a name, which a DNS subdomain and a slash may precede."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        return [_KEY_TEXT]
+    problems: list[str] = []
+    if slash:
+        problems += [f"prefix part {each}" for each in subdomain_problems(prefix)] if prefix else [_NO_PREFIX]
+    if not name:
+        problems.append("name part must be non-empty")
+    return problems + qualified_problems(name)
+
+
+def label_value_problems(value: str) -> list[str]:
+    return _problems(value, _VALUE, _VALUE_TEXT, 63, "must be no more than 63 bytes")
 
 
 def _problems(name: str, pattern: re.Pattern[str], text: str, most: int, too_long: str) -> list[str]:

@@ -6,15 +6,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+from hekla.api.names import label_key_problems, label_value_problems
+
 _TOKEN = re.compile(r"\s*(!=|==|=|!|>|<|\(|\)|,|[^\s!=<>(),]+)")
+_SYMBOLS = frozenset({"!=", "==", "=", "!", ">", "<", "(", ")", ","})
+_INTEGER = re.compile(r"[+-]?\d+")
+_FIELD_OPERATOR = re.compile(r"!=|==|=")
+_TERMS = re.compile(r"((?:\\.|[^\\,]|\\$)*)(?:,|$)", re.DOTALL)
 
 
 class InvalidSelector(ValueError):
@@ -72,19 +77,7 @@ class Selector:
 
 
 def parse_label_selector(text: str) -> Selector:
-    tokens = _tokens(text)
-    requirements: list[Requirement] = []
-    position = 0
-    while position < len(tokens):
-        requirement, position = _requirement(tokens, position)
-        requirements.append(requirement)
-        if position < len(tokens):
-            if tokens[position] != "," or position + 1 == len(tokens):
-                raise InvalidSelector(
-                    f"unable to parse requirement: found '{tokens[position]}', expected: ',' or 'end of string'"
-                )
-            position += 1
-    return Selector(tuple(requirements))
+    return _Parser(text).selector()
 
 
 def label_selector_from(selector: Mapping[str, Any] | None) -> Selector | None:
@@ -108,80 +101,130 @@ def label_selector_from(selector: Mapping[str, Any] | None) -> Selector | None:
 
 
 def parse_field_selector(text: str) -> tuple[tuple[str, bool, str], ...]:
-    """`a=b,c!=d` as (field, wanted equal, value)."""
+    """`a=b,c!=d` as (field, wanted equal, value). A backslash makes `,`, `=` and itself part of a value."""
     pairs: list[tuple[str, bool, str]] = []
-    for term in filter(None, text.split(",")):
-        for separator, equal in (("!=", False), ("==", True), ("=", True)):
-            field, found, value = term.partition(separator)
-            if found:
-                pairs.append((field.strip(), equal, value.strip()))
-                break
-        else:
+    for term in filter(None, _TERMS.findall(text)):
+        operator = _FIELD_OPERATOR.search(term)
+        if operator is None:
             raise InvalidSelector(f"invalid selector: '{text}'; can't understand '{term}'")
+        field, value = term[: operator.start()].strip(), _unescaped(term[operator.end() :].strip())
+        if field or value:
+            pairs.append((field, operator[0] != "!=", value))
     return tuple(pairs)
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, position, end = [], 0, len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise InvalidSelector(f"unable to parse requirement: unexpected character at {position}")
-        tokens.append(match[1])
-        position = match.end()
-    return tokens
+def _unescaped(value: str) -> str:
+    result, letters = "", iter(value)
+    for letter in letters:
+        if letter == "\\":
+            letter = next(letters, "")
+            if not letter or letter not in ",=\\":
+                raise InvalidSelector(f"invalid field selector: invalid escape sequence: \\{letter}")
+        elif letter in ",=":
+            raise InvalidSelector(f"invalid field selector: unescaped character in value: {ord(letter)}")
+        result += letter
+    return result
 
 
-def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
-    if tokens[position] == "!":
-        return Requirement(_key(tokens, position + 1), Operator.DOES_NOT_EXIST), position + 2
-    key = _key(tokens, position)
-    operator = tokens[position + 1] if position + 1 < len(tokens) else ","
-    if operator == ",":
-        return Requirement(key, Operator.EXISTS), position + 1
-    if operator in ("=", "==", "!="):
-        value, position = _value(tokens, position + 2)
-        return Requirement(key, Operator.NOT_IN if operator == "!=" else Operator.IN, (value,)), position
-    if operator in (">", "<"):
-        value, position = _value(tokens, position + 2)
-        if not re.fullmatch(r"[+-]?\d+", value):
-            raise InvalidSelector(
-                f"values[0][{key}]: Invalid value: {value!r}: for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        return Requirement(key, Operator.GREATER if operator == ">" else Operator.LESS, (value,)), position
-    if operator in ("in", "notin"):
-        values, position = _values(tokens, position + 2)
-        return Requirement(key, Operator.IN if operator == "in" else Operator.NOT_IN, values), position
-    raise InvalidSelector(f"unable to parse requirement: found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+class _Parser:
+    """The grammar of the real server, with its words for what is wrong."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _TOKEN.findall(text)
+        self._position = 0
+
+    def selector(self) -> Selector:
+        requirements: list[Requirement] = []
+        while (found := self._look()) != "":
+            if found in _SYMBOLS and found != "!":
+                raise InvalidSelector(f"found '{found}', expected: !, identifier, or 'end of string'")
+            requirements.append(self._requirement())
+            found = self._take()
+            if found not in ("", ","):
+                raise InvalidSelector(f"found '{found}', expected: ',' or 'end of string'")
+            if found == "," and (self._look() == "" or self._look() in _SYMBOLS - {"!"}):
+                raise InvalidSelector(f"found '{self._look()}', expected: identifier after ','")
+        return Selector(tuple(requirements))
+
+    def _requirement(self) -> Requirement:
+        if self._look() == "!":
+            self._take()
+            return Requirement(self._key(), Operator.DOES_NOT_EXIST)
+        key = self._key()
+        if self._look() in ("", ","):
+            return Requirement(key, Operator.EXISTS)
+        operator = self._take()
+        match operator:
+            case "in" | "notin":
+                return _checked(Requirement(key, Operator.IN if operator == "in" else Operator.NOT_IN, self._values()))
+            case "=" | "==":
+                return _checked(Requirement(key, Operator.IN, (self._value(),)))
+            case "!=":
+                return _checked(Requirement(key, Operator.NOT_IN, (self._value(),)))
+            case ">" | "<":
+                bound = Operator.GREATER if operator == ">" else Operator.LESS
+                return _checked(Requirement(key, bound, (self._value(),)))
+        raise _wrong(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+
+    def _key(self) -> str:
+        key = self._identifier()
+        problems = label_key_problems(key)
+        if problems:
+            raise _wrong(f"<nil>: Invalid value: {_quoted(key)}: {'; '.join(problems)}")
+        return key
+
+    def _value(self) -> str:
+        return "" if self._look() in ("", ",") else self._identifier()
+
+    def _values(self) -> tuple[str, ...]:
+        opening = self._take()
+        if opening != "(":
+            raise _wrong(f"found '{opening}' expected: '('")
+        if self._look() not in (")", ",") and self._look() in _SYMBOLS:
+            raise _wrong(f"found '{self._look()}', expected: ',', ')' or identifier")
+        values: list[str] = []
+        while True:
+            # Between two commas stands the empty value.
+            values.append("" if self._look() in (",", ")") else self._identifier())
+            found = self._take()
+            if found == ")":
+                return tuple(values)
+            if found != ",":
+                raise _wrong(f"found '{found}', expected: ',' or ')'")
+
+    def _identifier(self) -> str:
+        found = self._take()
+        if found == "" or found in _SYMBOLS:
+            raise _wrong(f"found '{found}', expected: identifier")
+        return found
+
+    def _look(self) -> str:
+        """The next token; nothing at the end."""
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        found = self._look()
+        self._position += 1
+        return found
 
 
-def _key(tokens: list[str], position: int) -> str:
-    key = tokens[position] if position < len(tokens) else ""
-    prefix, slash, name = key.rpartition("/")
-    if not _NAME.fullmatch(name) or (slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix))):
-        raise InvalidSelector(f"unable to parse requirement: <nil>: Invalid value: {key!r}: not a valid label key")
-    return key
+def _checked(requirement: Requirement) -> Requirement:
+    if requirement.operator in (Operator.GREATER, Operator.LESS) and not _INTEGER.fullmatch(requirement.values[0]):
+        raise _wrong(
+            f"values[0]: Invalid value: {_quoted(requirement.values[0])}: "
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+        )
+    for place, value in enumerate(requirement.values):
+        problems = label_value_problems(value)
+        if problems:
+            where = f"values[{place}][{requirement.key}]"
+            raise _wrong(f"{where}: Invalid value: {_quoted(value)}: {'; '.join(problems)}")
+    return requirement
 
 
-def _value(tokens: list[str], position: int) -> tuple[str, int]:
-    if position >= len(tokens) or tokens[position] == ",":
-        return "", position
-    value = tokens[position]
-    if value in ("(", ")", "=", "==", "!=", "!", ">", "<") or not _NAME.fullmatch(value):
-        raise InvalidSelector(f"unable to parse requirement: <nil>: Invalid value: {value!r}: not a valid label value")
-    return value, position + 1
+def _wrong(why: str) -> InvalidSelector:
+    return InvalidSelector(f"unable to parse requirement: {why}")
 
 
-def _values(tokens: list[str], position: int) -> tuple[tuple[str, ...], int]:
-    if position >= len(tokens) or tokens[position] != "(":
-        raise InvalidSelector("unable to parse requirement: found '', expected: '('")
-    values: list[str] = []
-    position += 1
-    while position < len(tokens) and tokens[position] != ")":
-        value, position = _value(tokens, position)
-        values.append(value)
-        if position < len(tokens) and tokens[position] == ",":
-            position += 1
-    if position >= len(tokens):
-        raise InvalidSelector("unable to parse requirement: found '', expected: ',' or ')'")
-    return tuple(values or [""]), position + 1
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

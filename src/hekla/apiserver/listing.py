@@ -12,7 +12,7 @@ from hekla.apiserver.request import Request
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.selecting import Selection
 from hekla.apiserver.store.store import Compacted, Entry, Store
-from hekla.errors import BadRequest, Expired, Timeout
+from hekla.errors import ApiError, BadRequest, Expired, Timeout
 
 _FUTURE_SECONDS = 3.0
 _EXPIRED = (
@@ -35,7 +35,7 @@ async def list_page(store: Store, selection: Selection, request: Request) -> Pag
     limit = request.number("limit") or 0
     token = request.query.get("continue", "")
     match = request.query.get("resourceVersionMatch", "")
-    wanted = parse_revision(request.query.get("resourceVersion", ""))
+    wanted = parse_revision(request.query.get("resourceVersion", ""), of_list=True)
     _check_match(request, match)
     if token:
         revision, start = _read_token(token)
@@ -71,14 +71,13 @@ def _check_match(request: Request, match: str) -> None:
         raise request.bad_option("resourceVersionMatch", why, "FieldValueForbidden")
 
 
-def parse_revision(text: str) -> int:
+def parse_revision(text: str, *, of_list: bool = False) -> int:
     if not text:
         return 0
     if not text.isdigit() or len(text) > 19:
-        raise BadRequest(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-            f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        # parity: lists say who is at fault, gets and watches do not.
+        raise BadRequest(f"invalid resource version: {why}") if of_list else ApiError(why, reason="")
     return int(text)
 
 

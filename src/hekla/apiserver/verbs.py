@@ -11,6 +11,7 @@ from hekla.api.kinds import Obj
 from hekla.apiserver.apply import apply_configuration
 from hekla.apiserver.decoding import decode_body, decode_document, decode_object, duplicate_fields
 from hekla.apiserver.deleting import read_options
+from hekla.apiserver.invalid import invalid
 from hekla.apiserver.listing import list_page, parse_revision, wait_for_revision
 from hekla.apiserver.patching import (
     MergeKeyMissing,
@@ -34,7 +35,7 @@ from hekla.apiserver.resource import Resource
 from hekla.apiserver.selecting import read_selection
 from hekla.apiserver.store.store import Key, Store
 from hekla.apiserver.watching import start_watch
-from hekla.apiserver.writing import Options, Writer, Written
+from hekla.apiserver.writing import Malformed, Options, Writer, Written
 from hekla.clock import Clock
 from hekla.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, NotFound, TooLarge, UnsupportedMediaType
 
@@ -112,7 +113,10 @@ class Verbs:
             written = await self._apply(resource, route, request, patch, options)
         else:
             transform = _Patch(style, patch, resource, route.name)
-            written = await self._writer.update(resource, key, transform, options, subresource=route.subresource)
+            try:
+                written = await self._writer.update(resource, key, transform, options, subresource=route.subresource)
+            except Malformed as error:
+                raise transform.refused(error.why) from None
         return self._answer(resource, request, written, options)
 
     async def delete(self, resource: Resource, route: Route, request: Request) -> Response:
@@ -174,6 +178,7 @@ class _Patch:
         self._name = name
         self._patch = patch
         self._resource = resource
+        self._patched: Obj = {}
 
     def __call__(self, current: Obj) -> Obj:
         try:
@@ -184,12 +189,44 @@ class _Patch:
             raise ApiError(str(error), reason="") from None
         except PatchRefused:
             raise Invalid("the server rejected our request due to an error in our request", details={}) from None
-        if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
+        if not isinstance(result, dict):
             raise BadRequest("the patch leaves no object")
-        name = result["metadata"].get("name")
+        self._patched = result
+        self._check_type(result)
+        self._check_name(result)
+        return result
+
+    def refused(self, why: str) -> Invalid:
+        """The answer to a patch whose result has not the shape of its kind."""
+        shown = msgspec.json.encode(self._patched, order="sorted").decode()
+        problem = invalid("patch", shown, why)
+        cause = {"reason": problem.reason, "message": problem.message, "field": problem.field}
+        # parity: this refusal names neither kind nor object.
+        return Invalid(f' "" is invalid: {problem}', details={"causes": [cause]})
+
+    def _check_type(self, result: Obj) -> None:
+        kind = self._resource.kind
+        if (result.get("apiVersion"), result.get("kind")) == (kind.api_version, kind.kind):
+            return
+        version, name = result.get("apiVersion"), result.get("kind")
+        raise self.refused(
+            f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+
+    def _check_name(self, result: Obj) -> None:
+        metadata = result.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            kind = self._resource.kind.kind
+            given = {bool: "bool", int: "number", float: "number", str: "string"}.get(type(metadata), "array")
+            why = f"json: cannot unmarshal {given} into Go struct field {kind}.metadata of type v1.ObjectMeta"
+            raise self.refused(why)
+        name = metadata.get("name")
+        if not name:
+            raise BadRequest(
+                f"the name of the object ({self._name} based on URL) was undeterminable: name must be provided"
+            )
         if name != self._name:
             raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({self._name})")
-        return result
 
     def _result(self, current: Obj) -> Any:
         if self._style == "json-patch+json":

@@ -69,6 +69,14 @@ class Written:
     created: bool = False
 
 
+class Malformed(BadRequest):
+    """The object has not the shape of its kind; `why` says where."""
+
+    def __init__(self, kind: Kind, why: str) -> None:
+        super().__init__(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
+        self.why = why
+
+
 class _Stale(Exception):
     """The object changed between decision and commit."""
 
@@ -234,9 +242,7 @@ class Writer:
             else:
                 decode_shape(obj, resource.schema, unknown)
         except WrongType as error:
-            raise BadRequest(
-                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-            ) from None
+            raise Malformed(kind, str(error)) from None
         drop_empty(obj["metadata"])
         if not options.quiet:
             _report(kind, unknown, options)
