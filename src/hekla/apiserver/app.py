@@ -167,14 +167,17 @@ def _raw_path(scope: Scope) -> str:
 async def _body(receive: Receive, request: Request) -> bytes:
     if int(request.headers.get("content-length") or 0) > BODY_LIMIT:
         raise _too_large()
-    message = await receive()
-    chunks: list[bytes] = [message.get("body", b"")]
-    size = len(chunks[0])
+    chunks: list[bytes] = []
+    size, more = 0, True
     # A body sent in pieces announces no length: count while it comes.
-    while message.get("more_body") and size <= BODY_LIMIT:
+    while more and size <= BODY_LIMIT:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            # Half a body may look like a whole one, and would be obeyed: a delete without its preconditions.
+            raise BadRequest("the connection was closed before the whole request had come", details={})
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
+        more = bool(message.get("more_body"))
     if size > BODY_LIMIT:
         raise _too_large()
     return b"".join(chunks) if len(chunks) > 1 else chunks[0]

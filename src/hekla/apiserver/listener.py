@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from hekla.apiserver.connection import Connection, Patience
 
 _BACKLOG = 1024
 _IDLE_SECONDS = 90
@@ -51,11 +52,12 @@ class Listener:
         listening: socket.socket,
         tls: ssl.SSLContext | None = None,
         websocket: Callable[..., asyncio.Protocol] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._config = Config(
             app,
             interface="asgi3",
-            http=HttpToolsProtocol,
+            http=Connection,
             ws=websocket or "none",  # type: ignore[arg-type]
             lifespan="off",
             log_config=None,
@@ -69,6 +71,7 @@ class Listener:
         self._state = ServerState()
         self._socket = listening
         self._tls = tls
+        self._patience = patience
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -94,4 +97,4 @@ class Listener:
             await asyncio.wait(tasks, timeout=seconds)
 
     def _protocol(self) -> asyncio.Protocol:
-        return HttpToolsProtocol(self._config, self._state, {})
+        return Connection(self._config, self._state, {}, patience=self._patience)
