@@ -56,6 +56,7 @@ def requests() -> Iterator[Request]:
     yield from questions()
     yield from pods()
     yield from services()
+    yield from scales()
     yield from custom_resources()
 
 
@@ -184,6 +185,36 @@ def services() -> Iterator[Request]:
     yield "PATCH", f"{base}/s4", {"spec": {"clusterIP": "10.96.0.97"}}, MERGE
     yield "PATCH", f"{base}/s17", {"spec": {"type": "ClusterIP"}}, MERGE
     yield "DELETE", f"{base}/s0", None, ""
+
+
+def scales() -> Iterator[Request]:
+    base = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    scale = f"{base}/d/scale"
+    labels = {"a": "b", "x": "y"}
+    selector = {
+        "matchLabels": {"a": "b"},
+        "matchExpressions": [{"key": "x", "operator": "In", "values": ["z", "y"]}, {"key": "e", "operator": "Exists"}],
+    }
+    template = {"metadata": {"labels": {**labels, "e": ""}}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}}
+    spec = {"replicas": 2, "paused": True, "selector": selector, "template": template}
+    yield "POST", base, {"metadata": {"name": "d"}, "spec": spec}, "application/json"
+    yield "GET", scale, None, ""
+    for replicas in (5, -5, "x", None):
+        yield "PATCH", scale, {"spec": {"replicas": replicas}}, MERGE
+    yield "PATCH", scale, [{"op": "add", "path": "/spec/replicas", "value": 1}], JSON_PATCH
+    yield "PATCH", scale, {"spec": {"replicas": 4}}, STRATEGIC
+    for body in (
+        {"metadata": {"name": "d"}, "spec": {"replicas": 3}}, {"metadata": {"name": "d"}, "spec": {}},
+        {"metadata": {"name": "d", "resourceVersion": "1"}, "spec": {"replicas": 3}}, {"metadata": {"name": "e"}},
+        {"metadata": {"name": "d"}, "spec": {"replicas": "x"}},
+    ):  # fmt: skip
+        yield "PUT", scale, body, "application/json"
+    for method in ("POST", "DELETE"):
+        yield method, scale, {}, "application/json"
+    yield "GET", f"{base}/zz/scale", None, ""
+    yield "PUT", f"{base}/zz/scale", {"metadata": {"name": "zz"}}, "application/json"
+    yield "GET", f"{CORE}/configmaps/a/scale", None, ""
+    yield "DELETE", f"{base}/d", None, ""
 
 
 def custom_resources() -> Iterator[Request]:

@@ -222,6 +222,7 @@ def _default_deployment(deployment: Obj) -> None:
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
     _default_template(spec)
+    deployment.setdefault("status", {})
 
 
 def _default_replicas(obj: Obj) -> None:

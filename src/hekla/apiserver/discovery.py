@@ -19,7 +19,7 @@ _SUBRESOURCE_VERBS = {
     "finalize": ["update"],
     "ephemeralcontainers": ["get", "patch", "update"],
 }
-_SERVED_SUBRESOURCES = ("status", "binding", "eviction", "log", "exec", "finalize")
+_SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", "exec", "finalize")
 _CREATED_ONLY = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
@@ -167,11 +167,14 @@ def _entries(resource: Resource) -> list[Obj]:
 
 
 def _subresource_kind(name: str, kind: Kind) -> str:
-    return {"binding": "Binding", "eviction": "Eviction", "exec": "PodExecOptions"}.get(name, kind.kind)
+    return {"scale": "Scale", "binding": "Binding", "eviction": "Eviction", "exec": "PodExecOptions"}.get(
+        name, kind.kind
+    )
 
 
 def _subresource_type(name: str) -> dict[str, str]:
-    return {"group": "policy", "version": "v1"} if name == "eviction" else {}
+    group = {"eviction": "policy", "scale": "autoscaling"}.get(name)
+    return {"group": group, "version": "v1"} if group else {}
 
 
 def _aggregated_entry(resource: Resource) -> Obj:

@@ -15,6 +15,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from hekla.apiserver.connection import Connection, Patience
+from hekla.errors import UsageError
 
 _BACKLOG = 1024
 _IDLE_SECONDS = 90
@@ -39,7 +40,12 @@ def listen_unix(path: Path) -> socket.socket:
 def listen_tcp(host: str, port: int) -> socket.socket:
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((host, port))
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from None
     return listening
 
 

@@ -1,4 +1,4 @@
-"""What hangs below an object: status, binding, eviction, finalize, log, exec."""
+"""What hangs below an object: status, scale, binding, eviction, finalize, log, exec."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hekla.apiserver.logs import LogProxy, log_source
 from hekla.apiserver.path import Route
 from hekla.apiserver.request import Request, Response, conflict, json_response, no_such_path, not_found, success_status
 from hekla.apiserver.resource import Resource
+from hekla.apiserver.scale import Scales
 from hekla.apiserver.store.store import Entry, Key, Remove, Store
 from hekla.apiserver.verbs import Verbs
 from hekla.apiserver.writing import Writer
@@ -29,6 +30,7 @@ class Subresources:
         self._store = store
         self._writer = writer
         self._verbs = verbs
+        self._scales = Scales(store, writer)
         self._clock = clock
         self._logs = logs
 
@@ -36,6 +38,8 @@ class Subresources:
         if route.subresource not in resource.kind.subresources:
             raise no_such_path()
         match request.method, route.subresource:
+            case _, "scale":
+                return await self._scales.answer(resource, route, request)
             case "GET", "status":
                 return await self._verbs.get(resource, route, request)
             case "PUT", "status":
