@@ -20,8 +20,21 @@ from hekla.scheduler.plan import Eviction, Plan
 _MOST_CYCLES = 20
 _OF_EACH_POD = (
     "cpu", "memory", "gpu", "selector", "tolerations", "node", "preemptable", "labels", "affinity", "spread", "role",
+    "volumes",
 )  # fmt: skip
-_PUT = {"Pod": "pod", "Node": "node", "Queue": "queue", "PodGroup": "group", "PriorityClass": "priority_class"}
+_PUT = {
+    "Pod": "pod",
+    "Node": "node",
+    "Queue": "queue",
+    "PodGroup": "group",
+    "PriorityClass": "priority_class",
+    "PodDisruptionBudget": "budget",
+    "ResourceQuota": "quota",
+    "StorageClass": "storage_class",
+    "PersistentVolume": "volume",
+    "PersistentVolumeClaim": "claim",
+}
+_START = 1893456000.0  # 2030-01-01
 
 
 class Miniature:
@@ -31,6 +44,7 @@ class Miniature:
         self.events: dict[str, list[str]] = {}
         self.evicted: dict[str, str] = {}  # action by pod
         self.linger = False
+        self.now = 0.0  # seconds since the first object was made
         self.cycles = 0
         self._seconds = 0
 
@@ -43,6 +57,8 @@ class Miniature:
         for name, value in given.get("classes", {}).items():
             given_class = value if isinstance(value, dict) else {"value": value}
             self.put({"kind": "PriorityClass", "metadata": {"name": name}, **given_class})
+        for obj in given.get("objects", ()):
+            self.put(copy.deepcopy(obj))
         for group in given.get("groups", ()):
             self._seconds += 10
             self.put(group_object(group))
@@ -71,7 +87,8 @@ class Miniature:
 
     def cycle(self) -> Plan:
         self.cycles += 1
-        return run_cycle(self.cache().snapshot(f"cycle-{self.cycles}"), self.config)
+        snapshot = self.cache().snapshot(f"cycle-{self.cycles}", now=_START + self.now)
+        return run_cycle(snapshot, self.config)
 
     def settle(self) -> None:
         for _ in range(_MOST_CYCLES):
@@ -248,6 +265,7 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
         ("gates", "schedulingGates"),
         ("spread", "topologySpreadConstraints"),
         ("init", "initContainers"),
+        ("volumes", "volumes"),
         ("node", "nodeName"),
     ):
         if short in given:

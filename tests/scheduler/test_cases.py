@@ -68,6 +68,7 @@ def config_of(given: str | dict[str, Any]) -> Config:
 
 
 def take_step(world: Miniature, step: dict[str, Any]) -> None:
+    world.now = step.get("at", world.now)
     world.add(step.get("add", {}))
     for name in step.get("delete", ()):
         del world.objects["Pod", name]

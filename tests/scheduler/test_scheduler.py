@@ -384,6 +384,29 @@ def test_killed_while_evicting_it_finishes_when_started_again(writes: int, tmp_p
     on_stage(script)
 
 
+SLA = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: gang}, {name: sla, arguments: {sla-waiting-time: 90s}}]
+- plugins: [{name: overcommit}, {name: predicates}]
+"""
+
+
+def test_a_group_enters_when_its_time_has_come_though_nothing_else_happens(tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        (tmp_path / "conf").write_text(SLA)
+        group = {"name": "a", "needs": {"cpu": 99}, "pods": [{}]}
+        await stage.add({"nodes": [{"name": "n1"}], "groups": [group]})
+        stage.start(SchedulerSettings(conf=tmp_path / "conf"))
+        await asyncio.sleep(60)
+        assert not await stage.node_of("a-t-0")
+        await asyncio.sleep(40)
+        assert await stage.node_of("a-t-0") == "n1"
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_wrong_configuration_ends_it_at_start(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text("actions: dance\ntiers: []\n")

@@ -10,15 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, key_of, uid_of
 from hekla.scheduler.plan import Placement
-from hekla.scheduler.reading import Shapes, read_group, read_node, read_pod, read_queue
-from hekla.scheduler.rows import Node, Pod, PodGroup, PodStatus, Queue, Shape
-from hekla.scheduler.snapshot import Group, Snapshot, build_group
+from hekla.scheduler.reading import (
+    Shapes,
+    read_budget,
+    read_claim,
+    read_group,
+    read_node,
+    read_pod,
+    read_queue,
+    read_quota,
+    read_volume,
+)
+from hekla.scheduler.rows import Budget, Claim, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape, Volume
+from hekla.scheduler.snapshot import Group, Snapshot, Storage, build_group
 from hekla.scheduler.tables import Tables
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _SPARE_SHAPES = 1024
 _EVICTABLE = (PodStatus.BOUND, PodStatus.RUNNING)
@@ -40,6 +53,11 @@ class Cache:
         self._queues: dict[str, Queue] = {}
         self._groups: dict[Key, PodGroup] = {}
         self._classes: dict[str, tuple[int, bool]] = {}
+        self._budgets: dict[Key, Budget] = {}
+        self._quotas: dict[Key, Quota] = {}
+        self._claims: dict[Key, Claim] = {}
+        self._volumes: dict[str, Volume] = {}
+        self._binding_modes: dict[str, str] = {}
         self._built: dict[Key, Group] = {}
         self._group_order: list[Key] | None = None
         self._tables = Tables()
@@ -126,6 +144,37 @@ class Cache:
         self._built.clear()
         return self._classes.pop(obj["metadata"]["name"], None) is not None and self._changed()
 
+    def put_budget(self, obj: Obj) -> bool:
+        return self._put(self._budgets, key_of(obj), read_budget(obj))
+
+    def remove_budget(self, obj: Obj) -> bool:
+        return self._budgets.pop(key_of(obj), None) is not None and self._changed()
+
+    def put_quota(self, obj: Obj) -> bool:
+        return self._put(self._quotas, key_of(obj), read_quota(obj))
+
+    def remove_quota(self, obj: Obj) -> bool:
+        return self._quotas.pop(key_of(obj), None) is not None and self._changed()
+
+    def put_claim(self, obj: Obj) -> bool:
+        return self._put(self._claims, key_of(obj), read_claim(obj))
+
+    def remove_claim(self, obj: Obj) -> bool:
+        return self._claims.pop(key_of(obj), None) is not None and self._changed()
+
+    def put_volume(self, obj: Obj) -> bool:
+        return self._put(self._volumes, obj["metadata"]["name"], read_volume(obj))
+
+    def remove_volume(self, obj: Obj) -> bool:
+        return self._volumes.pop(obj["metadata"]["name"], None) is not None and self._changed()
+
+    def put_storage_class(self, obj: Obj) -> bool:
+        mode = str(obj.get("volumeBindingMode") or "Immediate")
+        return self._put(self._binding_modes, obj["metadata"]["name"], mode)
+
+    def remove_storage_class(self, obj: Obj) -> bool:
+        return self._binding_modes.pop(obj["metadata"]["name"], None) is not None and self._changed()
+
     def assume(self, placement: Placement, generation: int) -> bool:
         """Count the pods of a placement on their nodes: all of them, or none when the world has moved on since."""
         if generation != self.generation and not self._still_holds(placement):
@@ -164,7 +213,7 @@ class Cache:
         """The pod as decisions see it: an assumed one has its node already."""
         return self._effective(uid)
 
-    def snapshot(self, cycle_id: str = "") -> Snapshot:
+    def snapshot(self, cycle_id: str = "", *, now: float = 0.0) -> Snapshot:
         self._refresh()
         if self._group_order is None:
             self._group_order = sorted(self._groups, key=self._group_age)
@@ -175,10 +224,19 @@ class Cache:
             nodes=tables.nodes(),
             queues=tuple(self._queues[name] for name in sorted(self._queues)),
             groups=tuple(self._group(key) for key in self._group_order),
+            now=now,
+            budgets=tuple(self._budgets[key] for key in sorted(self._budgets)),
+            quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
+            storage=Storage(dict(self._claims), dict(self._volumes), dict(self._binding_modes)),
             strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],
         )
+
+    def _put(self, table: dict[K, V], key: K, row: V) -> bool:
+        known = table.get(key)
+        table[key] = row
+        return known != row and self._changed()
 
     def _effective(self, uid: str) -> Pod | None:
         return self._assumed.get(uid) or self._pods.get(uid)

@@ -6,7 +6,7 @@ upstream has and we have not yet is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
@@ -219,6 +219,8 @@ class _Reader:
                 self.problems.append(f"{place}.{name}: unknown argument (known: {known})")
                 continue
             arguments[name] = self._value(f"{place}.{name}", value, declared.type if declared else float)
+            if declared is not None and declared.check is not None:
+                self._check(f"{place}.{name}", declared.check, arguments[name])
         return arguments
 
     def _configurations(self, given: Any) -> Mapping[str, Mapping[str, Any]]:
@@ -255,6 +257,12 @@ class _Reader:
             return value
         self.problems.append(f"{place}: must be {_TYPE_NAMES[wanted]}, not {value!r}")
         return None
+
+    def _check(self, place: str, check: Callable[[Any], object], value: Any) -> None:
+        try:
+            check(value)
+        except (ValueError, TypeError) as error:
+            self.problems.append(f"{place}: {error}")
 
     def _known(self, place: str, mapping: Mapping[str, Any], names: Sequence[str]) -> None:
         for name in mapping:

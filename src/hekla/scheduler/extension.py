@@ -26,10 +26,11 @@ PairScore = Callable[["Ints | None", "Ints | int"], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A declared argument of a plugin or action: its type (bool, int, float or str) and its default."""
+    """A declared argument of a plugin: its type (bool, int, float or str), its default, what raises for a wrong one."""
 
     type: type
     default: Any
+    check: Callable[[Any], object] | None = None
 
 
 HIERARCHY = "enableHierarchy"
@@ -249,7 +250,7 @@ class Tiers:
         self._reclaimable = self._by_tier(Reclaimable)
         self._votes_pipelined = self._by_tier(GroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
-        self._masks: dict[tuple[int, str], Flags | None] = {}
+        self._masks: dict[tuple[object, ...], Flags | None] = {}
         self._preferring: dict[tuple[int, int, str], bool] = {}
 
     # Orders: the first plugin that sees a difference decides; age and name break ties.
@@ -376,7 +377,7 @@ class Tiers:
         # What follows from the pods on nodes changes as pods are placed; all else about a class is settled.
         if constraints.follows_pods or self._session.is_social(of):
             return self._mask(of)
-        key = (id(constraints), of.queue)
+        key = (id(constraints), of.queue, of.claims)
         if key not in self._masks:
             self._masks[key] = self._mask(of)
         return self._masks[key]

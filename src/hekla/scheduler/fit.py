@@ -16,6 +16,7 @@ class Reason(StrEnum):
     QUEUE_OVER_QUOTA = "QueueOverQuota"
     QUEUE_NOT_OPEN = "QueueNotOpen"
     QUEUE_UNUSABLE = "QueueUnusable"
+    QUOTA_EXCEEDED = "QuotaExceeded"
     CLUSTER_FULL = "ClusterFull"
     GANG_NOT_COMPLETE = "GangNotComplete"
     WAITING_FOR_GATE = "WaitingForGate"

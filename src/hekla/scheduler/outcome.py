@@ -32,6 +32,7 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
         placements=tuple(filter(None, (_placement(session, state) for state in session.groups))),
         groups=tuple(_group_outcome(session, tiers, state) for state in session.groups),
         queues=_queue_outcomes(session),
+        due=session.due,
         evictions=tuple(
             Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
         ),

@@ -84,6 +84,7 @@ class Plan:
     groups: tuple[GroupOutcome, ...]
     queues: tuple[QueueOutcome, ...]
     evictions: tuple[Eviction, ...] = ()
+    due: float | None = None  # when to look again though nothing has changed, in seconds since the epoch
 
     def bindings(self) -> dict[str, str]:
         """Node by pod uid, for whoever wants the whole answer at once."""

@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from hekla.api import batch, scheduling
 from hekla.api.core import PodPhase
+from hekla.api.duration import parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, revision_of, uid_of
-from hekla.api.quantity import InvalidQuantity, milli, whole
+from hekla.api.quantity import InvalidQuantity, milli, parse, whole
 from hekla.api.scheduling import PodGroupPhase, QueueState
-from hekla.api.selector import Operator, Requirement, Selector
+from hekla.api.selector import Operator, Requirement, Selector, label_selector_from
 from hekla.scheduler.arrays.resources import CPU, MEMORY, PODS
 from hekla.scheduler.company import Company, read_company
 from hekla.scheduler.rows import (
     Amounts,
+    Budget,
+    Claim,
     Condition,
     Constraints,
     HostPort,
     Node,
+    NodeGroups,
     Pod,
     PodGroup,
     PodStatus,
     Queue,
+    Quota,
     Shape,
     Taint,
     Term,
     Toleration,
+    Volume,
 )
 
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
+WAITING_TIME = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 # What a scorer assumes of a container that asks for nothing: kube-scheduler's own figures.
 ASSUMED_CPU = 100.0
@@ -78,6 +89,7 @@ def read_pod(obj: Obj, shapes: Shapes, scheduler_names: Container[str]) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         priority_class=str(spec.get("priorityClassName") or ""),
         labels=labels,
+        claims=_claim_names(meta["name"], spec),
         revision=revision_of(obj),
         condition=_pod_condition(obj.get("status") or {}),
     )
@@ -129,7 +141,35 @@ def read_queue(obj: Obj) -> Queue:
         guarantee=read_amounts((spec.get("guarantee") or {}).get("resource")),
         deserved=read_amounts(spec.get("deserved")),
         allocated=status.get("allocated"),
+        node_groups=_read_node_groups(spec.get("affinity") or {}),
+        limits_node_groups=NODE_GROUP_LIMITS in annotations_of(obj),
     )
+
+
+def read_budget(obj: Obj) -> Budget:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return Budget(
+        key=key_of(obj),
+        selector=label_selector_from(spec.get("selector")),
+        allowed=int(status.get("disruptionsAllowed") or 0),
+        disrupted=tuple(sorted(status.get("disruptedPods") or ())),
+    )
+
+
+def read_quota(obj: Obj) -> Quota:
+    status = obj.get("status") or {}
+    return Quota(key_of(obj), _quantities(status.get("hard")), _quantities(status.get("used")))
+
+
+def read_claim(obj: Obj) -> Claim:
+    spec = obj.get("spec") or {}
+    return Claim(key_of(obj), str(spec.get("volumeName") or ""), str(spec.get("storageClassName") or ""))
+
+
+def read_volume(obj: Obj) -> Volume:
+    required = ((obj.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    terms = None if required is None else tuple(map(_read_term, required.get("nodeSelectorTerms") or ()))
+    return Volume(obj["metadata"]["name"], terms)
 
 
 def read_group(obj: Obj, default_queue: str) -> PodGroup:
@@ -143,6 +183,8 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         min_member=int(spec.get("minMember") or 0),
         min_of_role=tuple(sorted((str(role), int(count)) for role, count in roles.items())),
         min_resources=None if resources is None else read_amounts(resources),
+        min_quantities=_quantities(resources),
+        waiting_time=_waiting_time(annotations_of(obj)),
         priority_class=str(spec.get("priorityClassName") or ""),
         created=_seconds(obj["metadata"]),
         phase=PodGroupPhase(status.get("phase") or PodGroupPhase.PENDING),
@@ -200,6 +242,44 @@ class Shapes:
         if constraints is None:
             constraints = self._constraints[key] = _read_constraints(spec, company)
         return constraints
+
+
+def _quantities(resources: Mapping[str, Any] | None) -> dict[str, Decimal]:
+    return {str(name): parse(quantity) for name, quantity in (resources or {}).items()}
+
+
+def _waiting_time(annotations: Mapping[str, str]) -> float | None:
+    """The first of the two annotations that is a duration above zero."""
+    for name in WAITING_TIME:
+        try:
+            seconds = parse_duration(annotations[name])
+        except (KeyError, ValueError):
+            continue
+        if seconds > 0:
+            return seconds
+    return None
+
+
+def _claim_names(pod: str, spec: Obj) -> tuple[str, ...]:
+    names = []
+    for volume in spec.get("volumes") or ():
+        if volume.get("persistentVolumeClaim"):
+            names.append(str(volume["persistentVolumeClaim"].get("claimName") or ""))
+        elif volume.get("ephemeral"):
+            names.append(f"{pod}-{volume.get('name')}")
+    return tuple(names)
+
+
+def _read_node_groups(affinity: Obj) -> NodeGroups | None:
+    near, far = affinity.get("nodeGroupAffinity") or {}, affinity.get("nodeGroupAntiAffinity") or {}
+    if not near and not far:
+        return None
+    return NodeGroups(
+        required=tuple(map(str, near.get(_REQUIRED) or ())),
+        preferred=tuple(map(str, near.get(_PREFERRED) or ())),
+        forbidden=tuple(map(str, far.get(_REQUIRED) or ())),
+        avoided=tuple(map(str, far.get(_PREFERRED) or ())),
+    )
 
 
 def _is_scalar(name: str) -> bool:

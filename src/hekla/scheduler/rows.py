@@ -131,6 +131,7 @@ class Pod:
     preempts: bool = True  # may make others leave
     priority_class: str = ""
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    claims: tuple[str, ...] = ()
     revision: int = field(default=0, compare=False)
     condition: Condition | None = field(default=None, compare=False)
 
@@ -160,6 +161,53 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeGroups:
+    """Which groups of nodes a queue's pods must, would like to, must not and would rather not use."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget: how many of the pods it selects may still be made to leave."""
+
+    key: Key
+    selector: Selector | None
+    allowed: int
+    disrupted: tuple[str, ...]  # names of pods that are counted already
+
+    def covers(self, pod: Pod) -> bool:
+        return pod.namespace == self.key.namespace and self.selector is not None and self.selector.matches(pod.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A ResourceQuota as its status has it."""
+
+    key: Key
+    hard: Mapping[str, Decimal] = field(hash=False)
+    used: Mapping[str, Decimal] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim: bound to a volume, or waiting until a pod has a node."""
+
+    key: Key
+    volume: str
+    storage_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    name: str
+    terms: tuple[Term, ...] | None  # nodes from which it can be reached, None for all
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     name: str
     uid: str
@@ -173,6 +221,8 @@ class Queue:
     guarantee: Amounts = field(hash=False)
     deserved: Amounts = field(hash=False)
     allocated: Mapping[str, str] | None = field(hash=False, compare=False)
+    node_groups: NodeGroups | None = None
+    limits_node_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +233,8 @@ class PodGroup:
     min_member: int
     min_of_role: tuple[tuple[str, int], ...]
     min_resources: Amounts | None = field(hash=False)
+    min_quantities: Mapping[str, Decimal] = field(hash=False)  # the same by the names a quota uses
+    waiting_time: float | None  # seconds after which it enters whatever others say
     priority_class: str
     created: float
     phase: PodGroupPhase

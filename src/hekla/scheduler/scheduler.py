@@ -15,7 +15,20 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hekla.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Kind, Obj
+from hekla.api.kinds import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    RESOURCE_QUOTA,
+    STORAGE_CLASS,
+    Kind,
+    Obj,
+)
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
 from hekla.client.recorder import Recorder
@@ -111,6 +124,11 @@ class _Scheduler:
             self._informer(NODE, cache.put_node, cache.remove_node),
             self._informer(PRIORITY_CLASS, cache.put_priority_class, cache.remove_priority_class),
             self._informer(QUEUE, cache.put_queue, cache.remove_queue),
+            self._informer(POD_DISRUPTION_BUDGET, cache.put_budget, cache.remove_budget),
+            self._informer(RESOURCE_QUOTA, cache.put_quota, cache.remove_quota),
+            self._informer(STORAGE_CLASS, cache.put_storage_class, cache.remove_storage_class),
+            self._informer(PERSISTENT_VOLUME, cache.put_volume, cache.remove_volume),
+            self._informer(PERSISTENT_VOLUME_CLAIM, cache.put_claim, cache.remove_claim),
             self._informer(POD_GROUP, cache.put_group, cache.remove_group),
             self._informer(POD, cache.put_pod, cache.remove_pod),
         ]
@@ -158,26 +176,30 @@ class _Scheduler:
             except Exception:
                 # The loop must survive whatever one object brings; the next change or period tries again.
                 log.exception("cycle failed")
-                self._try_again_later()
+                self._try_again_later(self._settings.period)
             # Where cycles take long, let more changes come together: at most half the time is spent deciding.
             pause = min(max(self._settings.coalesce, self._clock.monotonic() - started), self._settings.period)
 
     async def _cycle(self) -> None:
         config = self._configuration.current()
-        snapshot = self._cache.snapshot(str(uuid.UUID(int=self._rng.getrandbits(128), version=4)))
+        cycle_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        now = self._clock.now().timestamp()
+        snapshot = self._cache.snapshot(cycle_id, now=now)
         generation = self._cache.generation
         plan = await self._decide(snapshot, config)
         self._binder.take(plan, generation)
+        if plan.due is not None:
+            self._try_again_later(max(plan.due - now, self._settings.period))
 
     async def _decide(self, snapshot: Snapshot, config: Config) -> Plan:
         if self._executor is None:
             return run_cycle(snapshot, config)
         return await asyncio.get_running_loop().run_in_executor(self._executor, run_cycle, snapshot, config)
 
-    def _try_again_later(self) -> None:
-        """Something failed and must be tried again, though not at once: what refused it may refuse it again."""
+    def _try_again_later(self, delay: float) -> None:
+        """Have a cycle after a while even if nothing changes until then."""
         if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(self._settings.period, self._wake.set)
+            self._retry = asyncio.get_running_loop().call_later(delay, self._wake.set)
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:

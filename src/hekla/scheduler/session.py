@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.fit import FitError, Unfit
-from hekla.scheduler.rows import Constraints, HostPort, PodStatus, Queue
+from hekla.scheduler.rows import Constraints, HostPort, Pod, PodStatus, Queue
 from hekla.scheduler.snapshot import Group, Snapshot, Statuses
 
 READY_STATUSES = (
@@ -137,6 +138,7 @@ class PodClass(NamedTuple):
     shape: int
     kin: int
     queue: str
+    claims: tuple[Key, ...] = ()
 
 
 class Departure(NamedTuple):
@@ -161,6 +163,8 @@ class Session:
     total: Floats = field(init=False)
     crowd: Crowd = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
+    leaving: dict[str, Pod] = field(default_factory=dict)  # by uid: made to leave in this cycle, perhaps not for good
+    due: float | None = None
     evictions: list[Departure] = field(default_factory=list)  # decided for good
     changes: list[Ints] = field(default_factory=list)  # node lines that changed, in order; only ever grows
     _asked: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
@@ -197,8 +201,14 @@ class Session:
         return self._lines
 
     def class_of(self, state: GroupState, position: int) -> PodClass:
-        kin = self.crowd.kin(state.group.pods[position]) if self.crowd.active else NO_KIN
-        return PodClass(int(state.group.shape[position]), kin, state.queue.name)
+        pod, shape = state.group.pods[position], int(state.group.shape[position])
+        kin = self.crowd.kin(pod) if self.crowd.active else NO_KIN
+        claims = tuple(Key(pod.namespace, name) for name in pod.claims) if pod.claims else ()
+        return PodClass(shape, kin, state.queue.name, claims)
+
+    def look_again_at(self, moment: float) -> None:
+        """Ask for a cycle at a time when something may be decided differently, though nothing has changed."""
+        self.due = moment if self.due is None else min(self.due, moment)
 
     def constraints(self, of: PodClass) -> Constraints:
         return self.snapshot.shapes[of.shape].constraints
@@ -267,6 +277,7 @@ class Session:
     def evict(self, state: GroupState, position: int, line: int, shape: int) -> None:
         """Count a running pod as leaving: its room is there later, its ports and its share at once."""
         before = PodStatus(int(state.status[position]))
+        self.leaving[state.group.pods[position].uid] = state.group.pods[position]
         state.mark(np.array([position]), before, PodStatus.RELEASING, -1)
         self._account_leaving(line, shape, 1.0)
         self._move(state, np.array([position]), np.array([line]), -1)
@@ -280,6 +291,7 @@ class Session:
         self._move(state, np.array([position]), np.array([line]), 1)
         self._account_leaving(line, shape, -1.0)
         state.mark(np.array([position]), PodStatus.RELEASING, before, -1)
+        del self.leaving[state.group.pods[position].uid]
 
     def _move(self, state: GroupState, positions: Ints, nodes: Ints, sign: int) -> None:
         if self.crowd.active:

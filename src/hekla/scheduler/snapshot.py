@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
-from hekla.scheduler.rows import HostPort, Node, Pod, PodGroup, PodStatus, Queue, Shape
+from hekla.scheduler.rows import Budget, Claim, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape, Volume
 
 Statuses = NDArray[np.int8]
 
@@ -51,6 +52,7 @@ class Group:
     gated: Flags
     best_effort: Flags
     has_best_effort: bool
+    has_claims: bool
     has_nominated: bool  # room was made on some node for a pod of it
     counts: tuple[int, ...]  # pods by status
     allocated: Floats
@@ -67,12 +69,25 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Storage:
+    """Claims and what they are bound to, or what they wait for."""
+
+    claims: Mapping[Key, Claim]
+    volumes: Mapping[str, Volume]
+    binding_modes: Mapping[str, str]  # by storage class
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     cycle_id: str
     columns: Columns
     nodes: Nodes
     queues: tuple[Queue, ...]  # by name
     groups: tuple[Group, ...]  # by age, then name
+    now: float  # seconds since the epoch
+    budgets: tuple[Budget, ...]
+    quotas: tuple[Quota, ...]
+    storage: Storage
     strangers: tuple[Pod, ...]  # pods on nodes that belong to none of the groups
     shapes: Sequence[Shape]
     requests: Floats  # one line for each shape
@@ -112,6 +127,7 @@ def build_group(
         gated=gated,
         best_effort=best_effort,
         has_best_effort=bool(best_effort.any()),
+        has_claims=any(pod.claims for pod in ordered),
         has_nominated=any(pod.nominated for pod in ordered),
         counts=counts,
         allocated=allocated,

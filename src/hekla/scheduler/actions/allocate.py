@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -92,6 +93,9 @@ def _runs(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
     differ = (np.diff(shapes) != 0) | (np.diff(roles) != 0)
     if session.crowd.active:
         differ |= np.diff([session.crowd.kin(group.pods[at]) for at in ordered.tolist()]) != 0
+    if group.has_claims:
+        claims = [group.pods[at].claims for at in ordered.tolist()]
+        differ |= np.array([one != other for one, other in pairwise(claims)], dtype=bool)
     if nominated is not None:
         differ |= (nominated[1:] >= 0) | (nominated[:-1] >= 0)
     cuts = np.flatnonzero(differ) + 1

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hekla.api.meta import Key
 from hekla.scheduler.arrays.resources import Flags
 from hekla.scheduler.company import Company, SpreadRule
 from hekla.scheduler.extension import Argument, NodeFilter, SchedulerPlugin
@@ -17,6 +18,7 @@ from hekla.scheduler.session import PodClass, Session
 
 _UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _REPELLING = ("NoSchedule", "NoExecute")
+_WAITS_FOR_NODE = "WaitForFirstConsumer"
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 
 
@@ -49,6 +51,8 @@ class Predicates(SchedulerPlugin, NodeFilter):
         if self.arguments["predicate.NodePortsEnable"] and constraints.ports:
             text = "node(s) didn't have free ports for the requested pod ports"
             self._add(found, text, self._ports_taken(constraints), final=False)
+        if of.claims:
+            self._add_by_storage(found, of.claims)
         if self.session.is_social(of):
             self._add_by_company(found, constraints, of.kin)
         return found
@@ -70,6 +74,19 @@ class Predicates(SchedulerPlugin, NodeFilter):
             text = f"node(s) cannot be judged: {name} is not supported yet"
             self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
         return found
+
+    def _add_by_storage(self, found: list[Refusal], claims: Sequence[Key]) -> None:
+        """Volumes that are bound are where they are; a claim that waits for a node cannot be told one yet."""
+        storage = self.session.snapshot.storage
+        for claim in filter(None, map(storage.claims.get, claims)):
+            volume = storage.volumes.get(claim.volume)
+            if volume is not None and volume.terms is not None and self.arguments["predicate.VolumeBindingEnable"]:
+                terms = volume.terms
+                lines = [at for at, node in enumerate(self._nodes) if not any(matches(term, node) for term in terms)]
+                self._add(found, "node(s) didn't match PersistentVolume's node affinity", lines)
+            elif not claim.volume and storage.binding_modes.get(claim.storage_class) == _WAITS_FOR_NODE:
+                text = f"node(s) cannot be told to claim {claim.key.name}: {_WAITS_FOR_NODE} is not supported yet"
+                self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
 
     def _add_by_company(self, found: list[Refusal], constraints: Constraints, kin: int) -> None:
         crowd, company, nodes = self.session.crowd, constraints.company or Company(), len(self._nodes)

@@ -1,0 +1,63 @@
+"""Groups enter only where the quotas of their namespace have room for their minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from hekla.api.quantity import format_binary, format_decimal
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.extension import GroupEnqueueable, SchedulerPlugin, Vote
+from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.rows import Quota
+from hekla.scheduler.session import GroupState, Session
+
+_Amounts = Mapping[str, Decimal]
+
+
+class ResourceQuota(SchedulerPlugin, GroupEnqueueable):
+    """What a group needs at least must fit beside what is used and what has entered and is not in use yet."""
+
+    def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
+        super().__init__(arguments, session)
+        self._entered: dict[str, dict[str, Decimal]] = {}
+        # A quota knows pods as soon as they are made: of those that have entered only the ones without are missing.
+        for state in session.groups:
+            if state.phase is PodGroupPhase.INQUEUE and not state.group.pods:
+                self.group_enqueued(state)
+
+    def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
+        namespace, wanted = state.group.row.key.namespace, state.group.row.min_quantities
+        for quota in self.session.snapshot.quotas:
+            if quota.key.namespace == namespace and not self._has_room(quota, wanted):
+                return Vote.REJECT, _objection(quota, wanted)
+        return Vote.PERMIT, None
+
+    def group_enqueued(self, state: GroupState) -> None:
+        entered = self._entered.setdefault(state.group.row.key.namespace, {})
+        for name, amount in state.group.row.min_quantities.items():
+            entered[name] = entered.get(name, Decimal(0)) + amount
+
+    def _has_room(self, quota: Quota, wanted: _Amounts) -> bool:
+        entered = self._entered.get(quota.key.namespace, {})
+        return all(
+            quota.used.get(name, Decimal(0)) + entered.get(name, Decimal(0)) + amount <= quota.hard[name]
+            for name, amount in wanted.items()
+            if name in quota.hard
+        )
+
+
+def _objection(quota: Quota, wanted: _Amounts) -> Unfit:
+    named = {name: amount for name, amount in wanted.items() if name in quota.hard}
+    used = {name: quota.used.get(name, Decimal(0)) for name in named}
+    hard = {name: quota.hard[name] for name in named}
+    text = f"resource quota insufficient, requested: {_show(named)}, used: {_show(used)}, limited: {_show(hard)}"
+    return Unfit(Reason.QUOTA_EXCEEDED, text, f"quota {quota.key.name}")
+
+
+def _show(amounts: _Amounts) -> str:
+    return " ".join(
+        f"{name}={format_binary(amount) if 'memory' in name or 'storage' in name else format_decimal(amount)}"
+        for name, amount in sorted(amounts.items())
+    )
