@@ -57,6 +57,7 @@ def requests() -> Iterator[Request]:
     yield from pods()
     yield from services()
     yield from scales()
+    yield from events()
     yield from custom_resources()
 
 
@@ -185,6 +186,29 @@ def services() -> Iterator[Request]:
     yield "PATCH", f"{base}/s4", {"spec": {"clusterIP": "10.96.0.97"}}, MERGE
     yield "PATCH", f"{base}/s17", {"spec": {"type": "ClusterIP"}}, MERGE
     yield "DELETE", f"{base}/s0", None, ""
+
+
+def events() -> Iterator[Request]:
+    older, newer = f"{CORE}/events", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+    times = {"firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:01:00Z", "count": 3}
+    about = {"kind": "Pod", "name": "p", "namespace": NAMESPACE, "uid": "u", "apiVersion": "v1"}
+    said = {"reason": "R", "message": "hello", "source": {"component": "me", "host": "h"}, "type": "Normal"}
+    yield "POST", older, {"metadata": {"name": "e1"}, "involvedObject": about, **said, **times}, "application/json"
+    yield "GET", f"{newer}/e1", None, ""
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000001Z"}
+    event = {
+        "metadata": {"name": "e2"}, "eventTime": "2026-01-01T00:00:00.000001Z", "reportingController": "c/x",
+        "reportingInstance": "i", "action": "Do", "reason": "R", "regarding": about, "note": "hello", "type": "Normal",
+        "related": {"kind": "Node", "name": "n"}, "series": series,
+    }  # fmt: skip
+    yield "POST", newer, event, "application/json"
+    for path in (f"{older}/e2", f"{newer}/e2", f"{newer}/zz", f"{newer}?fieldSelector=involvedObject.kind%3DPod"):
+        yield "GET", path, None, ""
+    yield "POST", newer, {"metadata": {"name": "e3"}, "regarding": {"namespace": NAMESPACE}}, "application/json"
+    yield "PATCH", f"{newer}/e2", {"series": {**series, "count": 3}}, MERGE
+    yield "DELETE", f"{newer}/e1", None, ""
+    yield "DELETE", f"{older}/e2", None, ""
+    yield "GET", f"{newer}?fieldSelector=regarding.name%3Dnobody", None, ""
 
 
 def scales() -> Iterator[Request]:

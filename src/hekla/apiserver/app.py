@@ -15,6 +15,7 @@ from hekla.apiserver.admitting import Admitter, StoreReader
 from hekla.apiserver.batches import Batches
 from hekla.apiserver.bootstrap import bootstrap
 from hekla.apiserver.discovery import Discovery
+from hekla.apiserver.event_group import answer_event, is_event_route
 from hekla.apiserver.logs import LogProxy
 from hekla.apiserver.openapi import OpenApi
 from hekla.apiserver.path import Route, parse_route
@@ -94,6 +95,8 @@ class App:
         resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
         if route is not None and route.group == BATCH_GROUP and request.method == "POST":
             return await self._batches.answer(route, request)
+        if route is not None and is_event_route(route):
+            return await answer_event(route, request, self._verb)
         if route is None or resource is None:
             return self._other(request, route)
         if route.namespace and not resource.kind.namespaced:

@@ -244,6 +244,12 @@ def _default_template(spec: Obj) -> None:
     default_pod_spec(template.setdefault("spec", {}))
 
 
+def _default_event(event: Obj) -> None:
+    event.setdefault("source", {})
+    event.setdefault("reportingComponent", "")
+    event.setdefault("reportingInstance", "")
+
+
 def _default_role_binding(binding: Obj) -> None:
     binding.setdefault("roleRef", {}).setdefault("apiGroup", "rbac.authorization.k8s.io")
     for subject in binding.get("subjects", ()):
@@ -259,6 +265,7 @@ DEFAULTERS: dict[str, Defaulter] = {
     "/secrets": _default_secret,
     "/namespaces": _default_namespace,
     "/nodes": _default_node,
+    "/events": _default_event,
     "/persistentvolumeclaims": _default_claim,
     "/persistentvolumes": _default_volume_object,
     "scheduling.k8s.io/priorityclasses": _default_priority_class,

@@ -7,6 +7,7 @@ from typing import Any
 
 from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH
 from hekla.api.kinds import Kind, Obj
+from hekla.apiserver.event_group import EVENTS_EVENT
 from hekla.apiserver.request import Request, Response, json_response
 from hekla.apiserver.resource import Registry, Resource
 
@@ -67,7 +68,7 @@ class Discovery:
 
     def _by_version(self) -> dict[tuple[str, str], list[Resource]]:
         found: dict[tuple[str, str], list[Resource]] = {}
-        for resource in [*self._registry.all(), *map(Resource, _CREATED_ONLY)]:
+        for resource in [*self._registry.all(), *map(Resource, (EVENTS_EVENT, *_CREATED_ONLY))]:
             found.setdefault((resource.kind.group, resource.kind.version), []).append(resource)
         return found
 
