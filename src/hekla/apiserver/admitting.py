@@ -62,10 +62,12 @@ class Admitter:
 
     async def validate(
         self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool
-    ) -> None:
+    ) -> list[str]:
+        """Raises the refusal; what is only worth a warning is returned."""
         response = (await self._admission.validate(self._review(resource, operation, obj, old, dry_run)))["response"]
         if not response.get("allowed"):
             raise _refusal("validate", resource.kind, response)
+        return [str(each) for each in response.get("warnings") or ()]
 
     def _review(self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool) -> Obj:
         kind = resource.kind

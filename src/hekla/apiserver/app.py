@@ -17,6 +17,7 @@ from hekla.apiserver.bootstrap import bootstrap
 from hekla.apiserver.discovery import Discovery
 from hekla.apiserver.event_group import answer_event, is_event_route
 from hekla.apiserver.logs import LogProxy
+from hekla.apiserver.metrics import Metrics, verb_of
 from hekla.apiserver.openapi import OpenApi
 from hekla.apiserver.path import Route, parse_route
 from hekla.apiserver.request import BODY_LIMIT, Request, Response, error_response, json_response, no_such_path
@@ -51,7 +52,11 @@ class App:
         verbs: Verbs,
         below: Subresources,
         batches: Batches,
+        *,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
+        self._metrics = Metrics(store)
         self._store = store
         self._registry = registry
         self._writer = writer
@@ -67,33 +72,38 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        started = self._clock.monotonic()
+        request = _request(scope)
+        response = await self._answer_or_refuse(request, receive)
+        self._metrics.answered(request, response, self._clock.monotonic() - started)
+        if response.stream is None:
+            await _send(response, receive, send)
+        else:
+            with self._metrics.streams(request).track_inprogress():
+                await _send(response, receive, send)
+
+    async def _answer_or_refuse(self, request: Request, receive: Receive) -> Response:
         try:
-            response = await self._answer(scope, receive)
+            return await self._answer(request, receive)
         except ApiError as error:
-            response = error_response(error)
+            return error_response(error)
         except (RecursionError, OverflowError):
             # Nested deeper, or numbers larger, than can be walked or stored.
-            response = error_response(BadRequest("the object is nested too deeply or holds a number that is too large"))
+            why = "the object is nested too deeply or holds a number that is too large"
+            return error_response(BadRequest(why))
         except StoreBroken as error:
-            response = error_response(ServiceUnavailable(f"the store has failed: {error}"))
+            return error_response(ServiceUnavailable(f"the store has failed: {error}"))
         except Exception as error:
-            log.exception("request failed", method=scope["method"], path=scope["path"])
-            response = error_response(InternalError(f"Internal error occurred: {type(error).__name__}"))
-        await _send(response, receive, send)
+            log.exception("request failed", method=request.method, path=request.path)
+            return error_response(InternalError(f"Internal error occurred: {type(error).__name__}"))
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        request = Request(
-            scope["method"],
-            _raw_path(scope),
-            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-            {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
-            user=scope.get("hekla.user", "hekla-admin"),
-        )
+    async def _answer(self, request: Request, receive: Receive) -> Response:
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
             request.body = await _body(receive, request)
         route = parse_route(request.path)
         resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
         if route is not None and route.group == BATCH_GROUP and request.method == "POST":
+            request.verb, request.resource = request.method, route.plural
             return await self._batches.answer(route, request)
         if route is not None and is_event_route(route):
             return await answer_event(route, request, self._verb)
@@ -104,6 +114,7 @@ class App:
         return await self._verb(resource, route, request)
 
     async def _verb(self, resource: Resource, route: Route, request: Request) -> Response:
+        request.verb, request.resource = verb_of(request, route), resource.kind.resource
         if route.subresource:
             return await self._below.answer(resource, route, request)
         verbs = self._verbs
@@ -130,6 +141,8 @@ class App:
             return Response(
                 500 if self._store.broken else 200, b"failed" if self._store.broken else b"ok", "text/plain"
             )
+        if path == "/metrics" and request.method == "GET":
+            return self._metrics.page()
         if path == "/version":
             return json_response(version_document())
         if request.method == "POST" and route is not None:
@@ -159,7 +172,17 @@ def build_app(
     writer = Writer(store, clock=clock, rng=rng, admitter=admitter)
     verbs = Verbs(store, writer, clock=clock, rng=rng)
     below = Subresources(store, writer, verbs, clock=clock, logs=logs)
-    return App(store, registry, writer, verbs, below, Batches(store, registry, writer, clock=clock))
+    return App(store, registry, writer, verbs, below, Batches(store, registry, writer, clock=clock), clock=clock)
+
+
+def _request(scope: Scope) -> Request:
+    return Request(
+        scope["method"],
+        _raw_path(scope),
+        dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+        user=scope.get("hekla.user", "hekla-admin"),
+    )
 
 
 def _raw_path(scope: Scope) -> str:

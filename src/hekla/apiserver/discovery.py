@@ -29,7 +29,7 @@ _CREATED_ONLY = (
     OBJECT_BATCH,
     BINDING_BATCH,
 )
-_OTHER_PATHS = ("/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+_OTHER_PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _AGGREGATED = "apidiscovery.k8s.io"
 _AGGREGATED_KIND = "APIGroupDiscoveryList"
 

@@ -46,10 +46,13 @@ def is_event_route(route: Route | None) -> bool:
 
 async def answer_event(route: Route, request: Request, dispatch: Dispatch) -> Response:
     """`dispatch` answers for the core group."""
+    older = _older_request(request)
     try:
-        response = await dispatch(_CORE, route._replace(group="", version="v1"), _older_request(request))
+        response = await dispatch(_CORE, route._replace(group="", version="v1"), older)
     except ApiError as error:
         raise _newer_error(error) from None
+    finally:
+        request.verb, request.resource = older.verb, EVENTS_EVENT.resource
     if response.stream is not None:
         response.stream = _newer_lines(response.stream)
     else:

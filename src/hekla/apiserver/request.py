@@ -19,12 +19,16 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class Request:
+    """`verb` and `resource` are filled in when the request has been routed; what is not of a resource has none."""
+
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes = b""
     user: str = "hekla-admin"
+    verb: str = ""
+    resource: str = ""
 
     @property
     def content_type(self) -> str:

@@ -144,7 +144,7 @@ class Writer:
         self._check(resource, obj, None)
         if admitted:
             assert self._admitter is not None
-            await self._admitter.validate(resource, "CREATE", obj, None, options.dry_run)
+            options.warnings += await self._admitter.validate(resource, "CREATE", obj, None, options.dry_run)
         if resource.storage == DEFINITIONS_RESOURCE:
             _establish(obj, self._clock)
         # 4. To be committed, unless the name is taken.
@@ -205,7 +205,7 @@ class Writer:
         bump_generation(new, old, resource)
         self._check(resource, new, old)
         if admitted and admitter is not None:
-            await admitter.validate(resource, "UPDATE", new, old, options.dry_run)
+            options.warnings += await admitter.validate(resource, "UPDATE", new, old, options.dry_run)
         # 3. Nothing changed: no new revision. Last finalizer gone: gone.
         answer: Obj | Remove | Keep = new
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
