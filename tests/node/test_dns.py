@@ -43,7 +43,7 @@ def test_a_headless_service_names_its_ready_pods() -> None:
     assert service_addresses(a_service(), pods) == {"": ["10.0.0.1", "10.0.0.2"], "a": ["10.0.0.1"]}
     early = service_addresses(a_service(publishNotReadyAddresses=True), pods)
     assert early["c"] == ["10.0.0.3"]
-    assert service_addresses(a_service(clusterIP="10.96.0.9"), pods) == {}
+    assert service_addresses(a_service(clusterIP="10.96.0.9"), pods) == {"": ["10.96.0.9"]}
 
 
 def a_zone(*pods: Obj) -> Zone:

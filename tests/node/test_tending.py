@@ -120,8 +120,8 @@ def test_a_container_that_is_not_alive_is_restarted(run: Run) -> None:
 
 def test_a_dead_container_of_a_pod_that_runs_once_fails_it(run: Run) -> None:
     async def test(node: Rig) -> None:
-        probe = {"tcpSocket": {"port": 1}, **_QUICK}
-        script = "trap 'exit 9' TERM; while :; do sleep 0.1; done"
+        probe = {"exec": {"command": ["test", "!", "-e", "/tmp/armed"]}, **_QUICK}
+        script = "trap 'exit 9' TERM; touch /tmp/armed; while :; do sleep 0.1; done"
         await node.create_pod("dead", script, container={"livenessProbe": probe})
         pod = await node.finished("dead")
         assert (phase(pod), exit_code(pod)) == ("Failed", 9)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
-from hekla.api.kinds import POD, SERVICE, Obj
+from hekla.api.kinds import NAMESPACE, NETWORK_POLICY, POD, SERVICE, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.client.informer import Informer, Update
 from hekla.client.recorder import Recorder
@@ -23,6 +24,7 @@ from hekla.node.context import NodeContext
 from hekla.node.directory import all_pods
 from hekla.node.dns import DnsServer
 from hekla.node.exec import ProcessLauncher
+from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import find_cgroups
 from hekla.node.hooks.mounts import hidden_paths
 from hekla.node.kubelet_server import KubeletServer
@@ -54,12 +56,12 @@ async def run(
         # 2. Logs can be asked for before anybody is told where.
         server = KubeletServer(settings, clock=clock)
         port = await server.start(tasks)
-        # 3. Watch the pods of this node; everything that was here before is taken back or cleared away.
+        # 3. Names for pods, answered at the bridge, and the rules of their network.
+        if context.switch is not None:
+            context = _start_network(context, context.switch, tasks)
+        # 4. Watch the pods of this node; everything that was here before is taken back or cleared away.
         agent = Agent(context, tasks)
         await agent.start()
-        # 4. Names for pods, answered at the bridge.
-        if context.switch is not None:
-            _start_dns(context, context.switch, tasks)
         # 5. Join the cluster and stay in it.
         registration = Registration(client, settings, clock=clock, port=port)
         await registration.register()
@@ -146,6 +148,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         launcher=ProcessLauncher(),
         switch=switch,
         user_namespace=bool(facts.get("user_namespace")),
+        enforces_rules=bool(facts.get("nft")),
         nameserver=str(facts.get("gateway", "")),
         cgroups=cgroups,
         hidden=tuple(hidden_paths(settings.data_dir, settings.hidden_paths)),
@@ -153,12 +156,17 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     )
 
 
-def _start_dns(context: NodeContext, switch: SwitchClient, tasks: asyncio.TaskGroup) -> None:
-    pods = Informer(context.client, POD, rng=context.rng)
-    services = Informer(context.client, SERVICE, rng=context.rng)
-    tasks.create_task(pods.run())
-    tasks.create_task(services.run())
+def _start_network(context: NodeContext, switch: SwitchClient, tasks: asyncio.TaskGroup) -> NodeContext:
+    kinds = (POD, SERVICE, NETWORK_POLICY, NAMESPACE)
+    pods, services, policies, namespaces = (Informer(context.client, kind, rng=context.rng) for kind in kinds)
+    for informer in (pods, services, policies, namespaces):
+        tasks.create_task(informer.run())
     tasks.create_task(DnsServer(pods, services, switch, context.launcher).run())
+    firewall = Firewall(pods, services, policies, namespaces, switch, context.recorder, able=context.enforces_rules)
+    if not firewall.able:
+        log.warning("NetworkPolicies and cluster addresses need the program nft, which is not here")
+    tasks.create_task(firewall.run())
+    return replace(context, firewall=firewall)
 
 
 __all__ = ["NodeSettings", "SweepReport", "run", "sweep"]

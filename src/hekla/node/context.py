@@ -9,6 +9,7 @@ from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.node.exec import Launcher
+from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.settings import NodeSettings
 from hekla.node.switch_client import SwitchClient
@@ -23,7 +24,9 @@ class NodeContext:
     rng: random.Random
     launcher: Launcher
     switch: SwitchClient | None  # None: plain processes, no isolation
+    firewall: Firewall | None = None
     user_namespace: bool = False
+    enforces_rules: bool = False
     nameserver: str = ""
     cgroups: Cgroups | None = None  # None: limits are not enforced
     hidden: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Names for pods: `<hostname>.<subdomain>.<namespace>.svc.cluster.local` and headless Services.
+"""Names for pods: `<hostname>.<subdomain>.<namespace>.svc.cluster.local`, and Services.
 
 Answered at the bridge address, on sockets the switch made inside its network; all agents of a machine share them, so
 each question reaches one agent that is alive. Names outside the cluster's domain are refused at once: there is no
@@ -21,6 +21,7 @@ from hekla.client.informer import Informer, Update
 from hekla.log import get_logger
 from hekla.node.exec import Launcher
 from hekla.node.hooks.hosts import CLUSTER_DOMAIN, pod_hostname
+from hekla.node.ruleset import has_cluster_address
 from hekla.node.switch_client import SwitchClient, SwitchError
 
 log = get_logger("dns")
@@ -32,9 +33,11 @@ _RETRY_SECONDS = 1.0
 
 
 def service_addresses(service: Obj, pods: list[Obj]) -> dict[str, list[str]]:
-    """Hostname to addresses for the pods behind a headless Service; under "" all of them."""
+    """Hostname to addresses for the pods behind a headless Service; under "" all of them, or the Service's own."""
     spec = service.get("spec") or {}
     selector = spec.get("selector") or {}
+    if has_cluster_address(service):
+        return {"": [spec["clusterIP"]]}
     if spec.get("clusterIP") != "None" or not selector:
         return {}
     found: dict[str, list[str]] = {"": []}

@@ -38,6 +38,8 @@ async def open_sandbox(context: NodeContext, directory: PodDirectory, pod: Obj) 
     if known and records.is_alive(known["process"]):
         return Sandbox(known["process"], known["address"])
     made = await asyncio.to_thread(context.switch.sandbox, directory.uid, pod_hostname(pod))
+    if context.firewall is not None:
+        await context.firewall.admit(pod, made.address, made.rules)
     return Sandbox(made.process, made.address)
 
 

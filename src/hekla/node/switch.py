@@ -5,8 +5,9 @@ network, host name and IPC namespaces; a veth pair joins the two. For an ordinar
 namespace made here. The host's interfaces, routes and rules are never touched.
 
 The switch outlives agents. If it is killed itself, pods keep their links: every pause holds the switch's namespace
-open (descriptor 3), and the next switch finds it there and carries on. Pods reach each other and the bridge address,
-where agents answer DNS; there is no way out to other networks yet.
+open (descriptor 3), and the next switch finds it there and carries on. Pods reach each other through it, under the
+rules agents give (`ruleset.py`), and the bridge address, where agents answer DNS; there is no way out to other
+networks yet.
 
 Requests come over a unix socket, one JSON message each way (`switch_client.py`).
 """
@@ -14,14 +15,17 @@ Requests come over a unix socket, one JSON message each way (`switch_client.py`)
 from __future__ import annotations
 
 import array
+import ctypes
 import errno
 import fcntl
 import ipaddress
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import traceback
 from dataclasses import dataclass, field
@@ -36,12 +40,14 @@ SOCKET = "switch.sock"
 RECORD = "switch.json"
 LOCK = "switch.lock"
 DNS_PORT = 53
+_BRIDGE_HARDWARE = "02:68:65:6b:6c:61"  # locally administered
 _HELD_NAMESPACE = 3
 _PREFIX = 16
 _MESSAGE_BYTES = 64 * 1024
+_NFT_SECONDS = 5.0
 _SIOCADDRT, _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x890B, 0x8913, 0x8914, 0x8916, 0x891C
 _IFF_UP = 1
-_ROUTE_UP, _ROUTE_GATEWAY = 1, 2
+_ROUTE_UP, _ROUTE_GATEWAY, _ROUTE_HOST = 1, 2, 4
 
 
 def main() -> None:
@@ -73,6 +79,7 @@ class Switch:
     _shared: dict[str, socket.socket] = field(init=False, default_factory=dict)
     _links: Any = field(init=False)
     _last_address: int = field(init=False, default=1)
+    _rules: str = field(init=False, default="unknown")
 
     def open(self) -> socket.socket:
         """Make the network, or take over the one that pods still hold. Then listen."""
@@ -90,6 +97,7 @@ class Switch:
         self._links = IPRoute()
         if not found:
             self._make_bridge()
+            self._rules = ""
         listener = _listen(self.data_dir)
         records.write(
             str(self.data_dir / RECORD),
@@ -98,6 +106,7 @@ class Switch:
                 "network": str(self._network),
                 "gateway": self.gateway,
                 "user_namespace": os.geteuid() == 0 and _owner() != 0,
+                "nft": _find_nft() is not None,
             },
             durable=False,
         )
@@ -122,14 +131,19 @@ class Switch:
                     _reply(connection, {"error": str(error)})
 
     def _answer(self, connection: socket.socket) -> None:
-        message = connection.recv(_MESSAGE_BYTES)
+        message, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE_BYTES, 1)
         if not message:
             return  # somebody only looked whether we are here
         request = json.loads(message)
         match request["op"]:
             case "sandbox":
                 pause = self._sandbox(request["uid"], request["hostname"])
-                _reply(connection, {"process": pause.process, "address": pause.address})
+                answer = {"process": pause.process, "address": pause.address, "rules": self._rules}
+                _reply(connection, answer)
+            case "rules":
+                _set_rules(descriptors[0])
+                self._rules = request["id"]
+                _reply(connection, {})
             case "remove":
                 self._remove(request["uid"])
                 _reply(connection, {})
@@ -152,7 +166,7 @@ class Switch:
         try:
             _expect(talk)
             self._link(uid, pid)
-            talk.sendall(json.dumps([address, str(self._network.netmask), self.gateway]).encode())
+            talk.sendall(json.dumps([address, self.gateway]).encode())
             _expect(talk)
             pause = _Pause(records.process_id(pid), address)
             record = {"process": pause.process, "address": address}
@@ -178,7 +192,10 @@ class Switch:
         name = link_name(uid)
         self._links.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_pid": pid})
         bridge = self._links.link_lookup(ifname=BRIDGE)[0]
-        self._links.link("set", index=self._links.link_lookup(ifname=name)[0], master=bridge, state="up")
+        index = self._links.link_lookup(ifname=name)[0]
+        self._links.link("set", index=index, master=bridge, state="up")
+        # Pods speak to the bridge and not to each other: everything passes the rules, raw frames too.
+        self._links.brport("set", index=index, isolated=1)
 
     def _unlink(self, uid: str) -> None:
         from pyroute2.netlink.exceptions import NetlinkError
@@ -216,11 +233,19 @@ class Switch:
         return self._shared[kind]
 
     def _make_bridge(self) -> None:
-        self._links.link("add", ifname=BRIDGE, kind="bridge")
+        # An address of its own: otherwise it takes that of a port, and changes it whenever pods come and go.
+        self._links.link("add", ifname=BRIDGE, kind="bridge", address=_BRIDGE_HARDWARE)
         index = self._links.link_lookup(ifname=BRIDGE)[0]
         self._links.addr("add", index=index, address=self.gateway, prefixlen=self._network.prefixlen)
         self._links.link("set", index=index, state="up")
         self._links.link("set", index=self._links.link_lookup(ifname="lo")[0], state="up")
+        # Where the kernel lets rules for routed packets see bridged ones too, a Service's would apply too early.
+        early = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+        if early.exists():
+            early.write_text("0")
+        # What comes in from a pod and goes out to another takes the same interface: that is how it is meant.
+        Path("/proc/sys/net/ipv4/conf/all/send_redirects").write_text("0")
+        Path(f"/proc/sys/net/ipv4/conf/{BRIDGE}/send_redirects").write_text("0")
         # In our own namespace: what has no way out is answered "unreachable" at once instead of being swallowed.
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
@@ -336,8 +361,8 @@ def _be_pause(hostname: str, talk: int) -> None:
     sys_.set_process_name("hekla-pause")
     os.setsid()
     os.write(talk, b"ok")
-    address, netmask, gateway = json.loads(os.read(talk, _MESSAGE_BYTES))
-    _configure_link(address, netmask, gateway)
+    address, gateway = json.loads(os.read(talk, _MESSAGE_BYTES))
+    _configure_link(address, gateway)
     os.write(talk, b"ok")
     # Not before we are on record: a pause that nobody knows of would stay for ever.
     if os.read(talk, 16) != b"ok":
@@ -356,15 +381,22 @@ def _renumber(talk: int, held: int) -> tuple[int, int]:
     return talk, _HELD_NAMESPACE
 
 
-def _configure_link(address: str, netmask: str, gateway: str) -> None:
+def _configure_link(address: str, gateway: str) -> None:
+    """A pod's end of its cable. Nobody is on it but the switch: neighbours, too, are reached through that."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         _bring_up(control, "lo")
         fcntl.ioctl(control, _SIOCSIFADDR, _interface_request("eth0", address))
-        fcntl.ioctl(control, _SIOCSIFNETMASK, _interface_request("eth0", netmask))
+        fcntl.ioctl(control, _SIOCSIFNETMASK, _interface_request("eth0", "255.255.255.255"))
         _bring_up(control, "eth0")
-        route = struct.pack("@L", 0) + _socket_address("0.0.0.0") + _socket_address(gateway)
-        route += _socket_address("0.0.0.0") + struct.pack("@H", _ROUTE_UP | _ROUTE_GATEWAY)
-        fcntl.ioctl(control, _SIOCADDRT, route.ljust(120, b"\0"))
+        _add_route(control, gateway, "255.255.255.255", "0.0.0.0", _ROUTE_UP | _ROUTE_HOST)
+        _add_route(control, "0.0.0.0", "0.0.0.0", gateway, _ROUTE_UP | _ROUTE_GATEWAY)
+
+
+def _add_route(control: socket.socket, to: str, mask: str, gateway: str, flags: int) -> None:
+    device = ctypes.create_string_buffer(b"eth0")
+    route = struct.pack("@L", 0) + b"".join(map(_socket_address, (to, gateway, mask)))
+    route = (route + struct.pack("@H", flags)).ljust(88, b"\0") + struct.pack("@P", ctypes.addressof(device))
+    fcntl.ioctl(control, _SIOCADDRT, route.ljust(120, b"\0"))
 
 
 def _bring_up(control: socket.socket, name: str) -> None:
@@ -379,6 +411,27 @@ def _interface_request(name: str, address: str) -> bytes:
 
 def _socket_address(address: str) -> bytes:
     return struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
+
+
+def _find_nft() -> str | None:
+    return shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
+
+
+def _set_rules(descriptor: int) -> None:
+    """Have nft put the rules in force, all or none; `descriptor` is the file they are in."""
+    program = _find_nft()
+    if program is None:
+        raise OSError(0, "the program nft (Debian's package nftables) is not on this machine")
+    # While we wait for it ourselves nobody else may.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        done = subprocess.run([program, "-f", "-"], stdin=descriptor, capture_output=True, timeout=_NFT_SECONDS)
+    finally:
+        os.close(descriptor)
+        signal.signal(signal.SIGCHLD, _reap)
+        _reap()
+    if done.returncode:
+        raise OSError(0, f"nft: {done.stderr.decode(errors='replace').strip()[:500]}")
 
 
 def _expect(talk: socket.socket) -> None:

@@ -9,12 +9,14 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hekla.errors import HeklaError
 from hekla.node import records
+from hekla.node.ruleset import clearing, rules_id
 from hekla.node.switch import RECORD, SOCKET
 
 _TURN = "switch.turn"
@@ -30,6 +32,7 @@ class SwitchError(HeklaError):
 class Sandbox:
     process: records.ProcessId
     address: str
+    rules: str  # what is in force in the network, by `ruleset.rules_id`
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class SwitchClient:
     def sandbox(self, uid: str, hostname: str) -> Sandbox:
         """The pod's namespaces and address, made if they are not there. Same answer as often as asked."""
         answer, _ = self._ask({"op": "sandbox", "uid": uid, "hostname": hostname})
-        return Sandbox(answer["process"], answer["address"])
+        return Sandbox(answer["process"], answer["address"], answer["rules"])
 
     def remove(self, uid: str) -> None:
         """End the pod's pause process and pull its cable."""
@@ -58,8 +61,19 @@ class SwitchClient:
         _, descriptors = self._ask({"op": "socket"})
         return socket.socket(fileno=descriptors[0])
 
+    def set_rules(self, text: str) -> str:
+        """Put these rules in force in place of those before; gives their id."""
+        descriptor = os.memfd_create("hekla-rules")
+        try:
+            os.write(descriptor, (text or clearing()).encode())
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            self._ask({"op": "rules", "id": rules_id(text)}, [descriptor])
+        finally:
+            os.close(descriptor)
+        return rules_id(text)
+
     def describe(self) -> dict[str, Any]:
-        """What the switch wrote about itself: process, network, gateway, user_namespace. Starts it if need be."""
+        """What the switch wrote about itself: process, network, gateway, user_namespace, nft. Starts it if need be."""
         try:
             self._connect().close()
         except OSError as error:
@@ -67,10 +81,10 @@ class SwitchClient:
         found: dict[str, Any] = records.read(str(self.data_dir / RECORD)) or {}
         return found
 
-    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    def _ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         try:
             with self._connect() as connection:
-                connection.sendall(json.dumps(request).encode())
+                socket.send_fds(connection, [json.dumps(request).encode()], list(descriptors))
                 data, ancillary, _, _ = connection.recvmsg(64 * 1024, socket.CMSG_SPACE(16 * 4))
             answer = json.loads(data)
         except (OSError, ValueError) as error:
