@@ -6,6 +6,7 @@ and never takes the process down. A key given twice counts as its last value, as
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from hekla.errors import UsageError
 _MAX_BYTES = 3 << 20
 _MAX_DEPTH = 100
 _MAX_NODES = 200_000
+_SLASHES = re.compile(r"(^|[\s\"'])//")
 
 FieldPath = tuple[str | int, ...]
 
@@ -88,12 +90,20 @@ def _read(source: str) -> str:
 
 
 def _remedy(text: str, mark: yaml.Mark | None) -> str:
-    line = text.splitlines()[mark.line].strip() if mark and mark.line < len(text.splitlines()) else ""
-    if line.rstrip().endswith("*"):
-        return '\n  a lone * starts an alias in YAML: write "*" in quotes'
-    if "\t" in line:
-        return "\n  YAML does not allow tabs for indentation: use blanks"
-    return f"\n  {line}" if line else ""
+    """What to write instead, for mistakes people copy from guides. The parser may notice them a line late."""
+    lines = text.splitlines()
+    shown = lines[mark.line].strip() if mark and mark.line < len(lines) else ""
+    for number in (mark.line, mark.line - 1) if mark else ():
+        line = lines[number].strip() if 0 <= number < len(lines) else ""
+        if line.endswith("*"):
+            return '\n  a lone * starts an alias in YAML: write "*" in quotes'
+        if line == "...":
+            return f"\n  line {number + 1}: ... stands for something left out: write it, or remove the line"
+        if _SLASHES.search(line):
+            return f"\n  line {number + 1}: // does not start a comment in YAML: write #"
+        if "\t" in line:
+            return "\n  YAML does not allow tabs for indentation: use blanks"
+    return f"\n  {shown}" if shown else ""
 
 
 class _Composer:
