@@ -7,7 +7,7 @@ help: ## what there is
 
 run: ## set up, then run a real three-pod gang on this machine
 	@scripts/setup run
-	@.venv/bin/hekla run examples/hello-gang/job.yaml
+	@env -u KUBECONFIG .venv/bin/hekla run examples/hello-gang/job.yaml
 
 test: ## set up, then lint, type-check and run every test that needs no Go toolchain
 	@scripts/setup dev

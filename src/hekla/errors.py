@@ -155,6 +155,14 @@ class Timeout(ApiError):
     reason = "Timeout"
 
 
+def told_error(error: BaseException) -> BaseException:
+    """Out of a group of errors that belong together, the one a person should be told."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    found = [told_error(inner) for inner in error.exceptions]
+    return next((inner for inner in found if isinstance(inner, HeklaError | OSError)), found[0])
+
+
 _BY_REASON: dict[str, type[ApiError]] = {
     cls.reason: cls
     for cls in (

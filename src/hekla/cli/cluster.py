@@ -12,6 +12,7 @@ import click
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.output import print_table
 from hekla.errors import ApiError, Disconnected
+from hekla.local.kubeconfigs import check_replaceable
 from hekla.local.layout import Layout
 from hekla.local.private_files import write_private
 
@@ -52,6 +53,8 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     layout = cluster.layout()
     settings = ClusterSettings(data_dir=layout.root, **parameters)
     settings.validate()
+    if cluster.kubeconfig is not None:
+        check_replaceable(cluster.kubeconfig)
     if detach:
         launch_cluster(settings, outlives_us=True).wait_until_ready()
         _announce(layout, cluster.kubeconfig, stop=f"hekla down{_data_dir_flag(cluster)}")

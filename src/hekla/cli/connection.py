@@ -28,7 +28,9 @@ class Connection:
     namespace: str
 
     def client(self) -> Client:
-        return connect(self.access, user_agent="hekla-cli")
+        return connect(
+            self.access, user_agent="hekla-cli", on_warning=lambda text: click.echo(f"warning: {text}", err=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,15 @@ class ClusterOptions:
         return Connection(access, self.namespace or access.namespace)
 
     def layout(self) -> Layout:
-        return Layout(self.data_dir or default_data_dir(os.environ))
+        return Layout((self.data_dir or default_data_dir(os.environ)).absolute())
 
     def names_a_cluster(self) -> bool:
         """Whether the person said which cluster, so that starting a private one would be wrong."""
         return bool(self.kubeconfig or os.environ.get("KUBECONFIG"))
+
+    def is_local(self) -> bool:
+        """Whether commands go to the data dir's own cluster."""
+        return self._paths() == [self.layout().kubeconfig]
 
     def flags(self) -> str:
         """What to add to a suggested command so that it reaches the same cluster."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_FLUSH_SECONDS = 0.05
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 _PHASE_COLOURS = {"Completed": "green", "Failed": "red", "Aborted": "red", "Terminated": "red", "Running": "cyan"}
 
@@ -49,7 +52,7 @@ class PlainDisplay:
             self.say(line)
 
     def log_line(self, pod: str, line: str) -> None:
-        self.say(f"{pod} | {_printable(line)}")
+        self.say(f"{pod} | {printable(line)}")
 
     def say(self, text: str) -> None:
         print(text, file=self._output, flush=True)
@@ -63,7 +66,10 @@ class LiveDisplay:
 
     def __init__(self, console: Console, now: Callable[[], datetime]) -> None:
         from rich.live import Live
+        from rich.text import Text
 
+        self._waiting: list[Text] = []
+        self._flush_due: asyncio.TimerHandle | None = None
         self._console = console
         self._now = now
         self._job: Obj | None = None
@@ -81,12 +87,27 @@ class LiveDisplay:
         from rich.text import Text
 
         colour = self._colours.setdefault(pod, _COLOURS[len(self._colours) % len(_COLOURS)])
-        self._console.print(Text.assemble((f"{pod} │ ", colour), _printable(line)))
+        self._waiting.append(Text.assemble((f"{pod} │ ", colour), printable(line)))
+        # Each print redraws the table: many lines go out together.
+        if self._flush_due is None:
+            self._flush_due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
 
     def say(self, text: str) -> None:
+        self._flush()
         self._console.print(text, markup=False, highlight=False)
 
+    def _flush(self) -> None:
+        from rich.text import Text
+
+        if self._flush_due is not None:
+            self._flush_due.cancel()
+            self._flush_due = None
+        if self._waiting:
+            self._console.print(Text("\n").join(self._waiting))
+            self._waiting = []
+
     def close(self) -> None:
+        self._flush()
         self._live.refresh()
         self._live.stop()
 
@@ -122,7 +143,7 @@ class LiveDisplay:
 
 
 def _any_running(rows: list[TaskRow]) -> bool:
-    return any(row.running or row.done for row in rows)
+    return any(row.running or row.done or row.failed for row in rows)
 
 
 def _counts(rows: list[TaskRow]) -> str:
@@ -144,6 +165,10 @@ def _or_dot(count: int) -> str:
     return str(count) if count else "·"
 
 
-def _printable(line: str) -> str:
-    """A container's line without what could drive the terminal; tabs stay."""
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-_])")
+
+
+def printable(line: str) -> str:
+    """A container's line without what could drive the terminal (colours go, too); tabs stay."""
+    line = _ESCAPES.sub("", line)
     return "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip("\r"))

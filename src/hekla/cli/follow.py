@@ -1,26 +1,28 @@
 """Following one job on a cluster: its objects kept current, its containers' logs as they are written.
 
 `Follower` owns the watches and log streams of one job and tells a `Listener` what happens; how it looks is the
-listener's business.
+listener's business. A connection that breaks is taken up again where it broke; a cluster that stays away is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlencode
 
-from hekla.api.batch import JOB_NAME
+from hekla.api.batch import JOB_NAME, TASK_SPEC
 from hekla.api.kinds import JOB, POD, POD_GROUP, Kind, Obj
-from hekla.api.meta import is_owned_by, name_of, namespace_of, uid_of
+from hekla.api.meta import is_owned_by, labels_of, name_of, namespace_of, uid_of
 from hekla.cli.progress import is_finished
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
-from hekla.errors import ApiError, Disconnected
+from hekla.errors import ApiError, BadRequest, Disconnected, NotFound
 
-_LOGS_DRAIN_SECONDS = 5.0
-_LOG_ATTEMPTS = 20
+_DRAIN_SECONDS = 5.0
+_PATIENCE_SECONDS = 60.0
+_LONGEST_DELAY = 2.0
 
 
 class Listener(Protocol):
@@ -30,9 +32,21 @@ class Listener(Protocol):
     def log_line(self, pod: str, line: str) -> None:
         """A container wrote a line."""
 
+    def say(self, text: str) -> None:
+        """Something about the following itself that a person should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogWish:
+    """Which logs, and how."""
+
+    task: str = ""
+    timestamps: bool = False
+    tail: int | None = None
+
 
 class Follower:
-    def __init__(self, client: Client, job: Obj, listener: Listener, *, logs: bool = True) -> None:
+    def __init__(self, client: Client, job: Obj, listener: Listener, *, logs: LogWish | None) -> None:
         self._client = client
         self._listener = listener
         self._logs = logs
@@ -46,25 +60,32 @@ class Follower:
         self._streams: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._last_seen = job
         self._gone = False
+        self._trouble_since: float | None = None
+        self._lost: Disconnected | None = None
 
     async def run(self) -> Obj:
-        """Follow until the job ends (or is deleted, or we are cancelled); the job as last seen."""
+        """Follow until the job ends (or is deleted, or we are cancelled); the job as last seen.
+
+        Raises Disconnected when the cluster has been out of reach for a minute.
+        """
         informers = [self._job, self._group, self._pods]
         for informer in informers:
             informer.subscribe(self._note)
         async with asyncio.TaskGroup() as group:
             watches = [group.create_task(informer.run()) for informer in informers]
-            for informer in informers:
-                await informer.synced()
-            while not self._gone and not is_finished(self._last_seen):
+            while not self._ended() and self._lost is None:
                 self._changed.clear()
-                self._look(group)
-                if not is_finished(self._last_seen):
+                if all(informer.has_synced for informer in informers):
+                    self._look(group)
+                if not self._ended():
                     await self._changed.wait()
-            self._look(group)
-            await self._drain_logs()
-            for task in watches:
+            if self._lost is None:
+                self._look(group)
+                await self._drain_logs()
+            for task in [*watches, *self._streams.values()]:
                 task.cancel()
+        if self._lost is not None:
+            raise self._lost
         return self._last_seen
 
     @property
@@ -80,6 +101,9 @@ class Follower:
         found = self._group.all()
         return found[0] if found else None
 
+    def _ended(self) -> bool:
+        return self._gone or is_finished(self._last_seen)
+
     def _informer(
         self, kind: Kind, rng: random.Random, *, field_selector: str = "", label_selector: str = ""
     ) -> Informer:
@@ -90,53 +114,112 @@ class Follower:
             field_selector=field_selector,
             label_selector=label_selector,
             rng=rng,
+            on_trouble=self._note_trouble,
         )
 
     def _note(self, update: Update) -> None:
+        if self._trouble_since is not None:
+            self._trouble_since = None
+            self._listener.say("connected again")
         obj = update.obj
         if obj.get("kind") == JOB.kind and uid_of(obj) == self._uid:
             self._gone = update.new is None
             self._last_seen = obj
         self._changed.set()
 
+    def _note_trouble(self, error: Exception) -> None:
+        if not isinstance(error, Disconnected):
+            return
+        now = asyncio.get_running_loop().time()
+        if self._trouble_since is None:
+            self._trouble_since = now
+            self._listener.say("connection to the cluster lost, trying again …")
+        elif now - self._trouble_since > _PATIENCE_SECONDS:
+            self._lost = error
+            self._changed.set()
+
     def _look(self, group: asyncio.TaskGroup) -> None:
         pods = self.pods()
         self._listener.changed(self._last_seen, self.group(), pods)
-        if self._logs:
+        if self._logs is not None:
             for pod in pods:
-                self._open_streams(group, pod)
+                if not self._logs.task or labels_of(pod).get(TASK_SPEC) == self._logs.task:
+                    self._open_streams(group, pod, self._logs)
 
-    def _open_streams(self, group: asyncio.TaskGroup, pod: Obj) -> None:
+    def _open_streams(self, group: asyncio.TaskGroup, pod: Obj, wish: LogWish) -> None:
         status = pod.get("status") or {}
-        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+        containers = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+        for container in containers:
             state = container.get("state") or {}
             if not (state.get("running") or state.get("terminated")):
                 continue
-            key = (uid_of(pod), str(container["name"]), int(container.get("restartCount") or 0))
-            if key not in self._streams:
-                self._streams[key] = group.create_task(self._stream(name_of(pod), str(container["name"])))
+            name, restarts = str(container["name"]), int(container.get("restartCount") or 0)
+            key = (uid_of(pod), name, restarts)
+            if key in self._streams:
+                continue
+            shown = name_of(pod) if len(containers) == 1 else f"{name_of(pod)}/{name}"
+            # A first attempt that came and went between two looks is still to be had, as the previous one.
+            missed = restarts > 0 and (uid_of(pod), name, restarts - 1) not in self._streams
+            self._streams[key] = group.create_task(self._stream(name_of(pod), name, shown, wish, missed=missed))
 
-    async def _stream(self, pod: str, container: str) -> None:
-        query = urlencode({"container": container, "follow": "true"})
-        path = f"{POD.path(self._namespace, pod, 'log')}?{query}"
-        for attempt in range(_LOG_ATTEMPTS):
-            written = False
+    async def _stream(self, pod: str, container: str, shown: str, wish: LogWish, *, missed: bool) -> None:
+        if missed:
+            await self._read(pod, container, shown, {"previous": "true", **_query(wish)}, 0)
+        written, delay = 0, 0.05
+        while True:
+            query = {"follow": "true", **_query(wish)}
+            if written and "tailLines" in query:
+                # What came meanwhile cannot be told from what was there: show what comes from now on.
+                query["tailLines"] = "0"
             try:
-                async for line in self._client.stream_lines(path, accept="*/*"):
-                    written = True
-                    self._listener.log_line(pod, line.decode(errors="replace"))
+                written += await self._read(pod, container, shown, query, 0 if "tailLines" in query else written)
                 return
-            except (ApiError, Disconnected):
-                # Not there yet, or the node is restarting; after the first line a second try would repeat lines.
-                if written:
-                    return
-                await asyncio.sleep(0.05 * (attempt + 1))
+            except NotFound:
+                return
+            except _Interrupted as broken:
+                written += broken.written
+            except (BadRequest, ApiError, Disconnected):
+                # Not there yet, or the node or the server is restarting.
+                pass
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def _read(self, pod: str, container: str, shown: str, query: dict[str, str], skip: int) -> int:
+        """Tell lines until the log ends, without the first `skip`; how many lines were told."""
+        path = f"{POD.path(self._namespace, pod, 'log')}?{urlencode({'container': container, **query})}"
+        told = 0
+        try:
+            async for line in self._client.stream_lines(path, accept="*/*"):
+                if skip > 0:
+                    skip -= 1
+                    continue
+                self._listener.log_line(shown, line.decode(errors="replace"))
+                told += 1
+        except (ApiError, Disconnected) as error:
+            if told:
+                raise _Interrupted(told) from error
+            raise
+        return told
 
     async def _drain_logs(self) -> None:
-        if self._streams:
-            _, late = await asyncio.wait(self._streams.values(), timeout=_LOGS_DRAIN_SECONDS)
-            for task in late:
-                task.cancel()
+        if not self._streams:
+            return
+        _, late = await asyncio.wait(self._streams.values(), timeout=_DRAIN_SECONDS)
+        if late:
+            self._listener.say(f"{len(late)} containers still had more to say; `hekla logs` has it all")
+
+
+class _Interrupted(Exception):
+    """A log broke off after some lines."""
+
+    def __init__(self, written: int) -> None:
+        super().__init__(written)
+        self.written = written
+
+
+def _query(wish: LogWish) -> dict[str, str]:
+    query = {"timestamps": "true"} if wish.timestamps else {}
+    return query if wish.tail is None else {**query, "tailLines": str(wish.tail)}
 
 
 def _pod_order(pod: Obj) -> tuple[str, int, str]:

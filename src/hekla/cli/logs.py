@@ -12,7 +12,7 @@ from hekla.api.batch import JOB_NAME
 from hekla.api.kinds import JOB, POD, Obj
 from hekla.api.meta import name_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
-from hekla.cli.display import PlainDisplay
+from hekla.cli.display import PlainDisplay, printable
 from hekla.client.rest import Client
 from hekla.errors import ApiError, UsageError
 
@@ -31,11 +31,16 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
     \b
     Example:  hekla logs -f hello-gang
     """
+    tail, previous, timestamps = parameters["tail"], parameters["previous"], parameters["timestamps"]
+    if tail is not None and tail < 0:
+        raise UsageError(f"--tail {tail}: must not be negative")
+    if follow and previous:
+        raise UsageError("--previous has ended: it cannot be followed")
     connection = cluster.connection()
     query = {
-        "previous": "true" if parameters["previous"] else "",
-        "tailLines": parameters["tail"] if parameters["tail"] is not None else "",
-        "timestamps": "true" if parameters["timestamps"] else "",
+        "previous": "true" if previous else "",
+        "tailLines": tail if tail is not None else "",
+        "timestamps": "true" if timestamps else "",
     }
 
     async def work(client: Client) -> None:
@@ -43,9 +48,9 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
         if found is None:
             raise UsageError(f"no job {job!r} in namespace {connection.namespace}")
         if follow:
-            from hekla.cli.follow import Follower
+            from hekla.cli.follow import Follower, LogWish
 
-            await Follower(client, found, _LogsOnly()).run()
+            await Follower(client, found, _LogsOnly(), logs=LogWish(task, timestamps, tail)).run()
         else:
             await _print_all(client, found, connection.namespace, task, query)
 
@@ -55,6 +60,12 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
 class _LogsOnly(PlainDisplay):
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """The state is not asked for here."""
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def log_line(self, pod: str, line: str) -> None:
+        super().say(f"{pod} | {printable(line)}")
 
 
 async def _print_all(client: Client, job: Obj, namespace: str, task: str, query: dict[str, object]) -> None:
@@ -68,18 +79,27 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
     ]
     if not wanted:
         raise UsageError(f"job {name_of(job)!r} has no pods{f' of task {task!r}' if task else ''} to read logs of")
-    texts = await asyncio.gather(*(_read(client, namespace, pod, name, query) for pod, name in wanted))
-    for (pod, _), lines in zip(wanted, texts):
-        for line in lines:
-            display.log_line(pod, line)
+    answers = await asyncio.gather(*(_read(client, namespace, pod, name, query) for pod, name in wanted))
+    several = {pod for pod, _ in wanted if [name for name, _ in wanted].count(pod) > 1}
+    for (pod, container), answer in zip(wanted, answers):
+        shown = f"{pod}/{container}" if pod in several else pod
+        if isinstance(answer, ApiError):
+            click.echo(f"{shown}: {answer.message}", err=True)
+            continue
+        for line in answer:
+            display.log_line(shown, line)
+    if all(isinstance(answer, ApiError) for answer in answers):
+        raise UsageError("there are no logs to read")
 
 
-async def _read(client: Client, namespace: str, pod: str, container: str, query: dict[str, object]) -> list[str]:
+async def _read(
+    client: Client, namespace: str, pod: str, container: str, query: dict[str, object]
+) -> list[str] | ApiError:
     parameters = {"container": container, **{key: value for key, value in query.items() if value != ""}}
     try:
         answer = await client.raw(
             "GET", f"{POD.path(namespace, pod, 'log')}?{urlencode(parameters)}", headers={"Accept": "*/*"}
         )
     except ApiError as error:
-        return [f"({error.message})"]
+        return error
     return answer.body.decode(errors="replace").splitlines()

@@ -13,7 +13,7 @@ import sys
 import click
 
 from hekla import __version__
-from hekla.errors import ApiError, Disconnected, HeklaError, UsageError
+from hekla.errors import ApiError, Disconnected, HeklaError, told_error
 
 EXIT_FAILED = 1
 EXIT_UNPLACEABLE = 2
@@ -123,30 +123,38 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
         # The reader (head, less) went away: not an error. Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except HeklaError as error:
+    except (HeklaError, BaseExceptionGroup) as raised:
         if debug:
             raise
-        if name == "vcctl":
-            # parity: scripts around vcctl look for its text on standard output and for its exit status.
-            click.echo(describe(error))
-            return EXIT_VCCTL_FAILED
-        click.echo(f"{_style('error:')} {describe(error)}", err=True)
-        return EXIT_BAD_FILE if getattr(error, "bad_file", False) else EXIT_FAILED
+        return _say_failure(told_error(raised), name)
     except Exception as error:
         if debug:
             raise
-        click.echo(f"{_style('error:')} {type(error).__name__}: {error}\nThis is a bug; --debug shows where.", err=True)
-        return EXIT_FAILED
+        return _say_bug(error)
 
 
-def describe(error: HeklaError) -> str:
+def _say_failure(error: BaseException, program: str) -> int:
+    if not isinstance(error, HeklaError | OSError):
+        return _say_bug(error)
+    if program == "vcctl":
+        # parity: scripts around vcctl look for its text on standard output and for its exit status.
+        click.echo(describe(error))
+        return EXIT_VCCTL_FAILED
+    click.echo(f"{_style('error:')} {describe(error)}", err=True)
+    return EXIT_BAD_FILE if getattr(error, "bad_file", False) else EXIT_FAILED
+
+
+def _say_bug(error: BaseException) -> int:
+    click.echo(f"{_style('error:')} {type(error).__name__}: {error}\nThis is a bug; --debug shows where.", err=True)
+    return EXIT_FAILED
+
+
+def describe(error: BaseException) -> str:
     """One message for a person: what happened and, where we know it, what to do."""
     if isinstance(error, Disconnected):
         return f"cannot reach the cluster: {error}\nIs it running? Start one here with `hekla up`, or check KUBECONFIG."
     if isinstance(error, ApiError) and error.code == 401:
         return "the cluster does not accept these credentials; check --kubeconfig or KUBECONFIG."
-    if isinstance(error, UsageError | ApiError):
-        return str(error)
     return str(error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -25,6 +26,11 @@ def print_document(document: Any, style: str) -> None:
         import yaml
 
         click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+
+
+def style(text: str, colour: str) -> str:
+    """Coloured, unless the person asked for none."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,7 +21,14 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.main import EXIT_UNPLACEABLE
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table
-from hekla.cli.rehearse import decision_about, print_decision, read_cluster, rehearse_with
+from hekla.cli.rehearse import (
+    decision_about,
+    effective_config,
+    print_decision,
+    read_cluster,
+    rehearse_with,
+    scheduler_conf_option,
+)
 from hekla.cli.submit import check_documents, create_document
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -27,13 +36,15 @@ from hekla.controllers.job.model import Job, read_job
 from hekla.controllers.job.plugin import configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.controllers.job.pods import build_pod
+from hekla.scheduler.config import Config
 
 
 @click.command()
 @cluster_options
 @click.argument("file")
+@scheduler_conf_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-def plan(cluster: ClusterOptions, file: str, output: str) -> int:
+def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output: str) -> int:
     """Say where the pods of the job in FILE would go now, or why it would wait.
 
     \b
@@ -46,7 +57,8 @@ def plan(cluster: ClusterOptions, file: str, output: str) -> int:
         raise BadFile(f"{file}: `hekla plan` needs exactly one batch.volcano.sh Job in the file, found {len(jobs)}")
     connection = cluster.connection()
     check_documents(jobs, connection.namespace)
-    answer = with_client(connection, lambda client: plan_job(client, jobs[0]))
+    config = effective_config(cluster, scheduler_conf)
+    answer = with_client(connection, lambda client: plan_job(client, jobs[0], config))
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -54,14 +66,16 @@ def plan(cluster: ClusterOptions, file: str, output: str) -> int:
     return 0 if answer["fits"] else EXIT_UNPLACEABLE
 
 
-async def plan_job(client: Client, document: Document) -> dict[str, Any]:
-    """Placements by pod, or the decision that says why not."""
-    job = read_job(await create_document(client, document, dry_run=True))
+async def plan_job(client: Client, document: Document, config: Config) -> dict[str, Any]:
+    """Placements by pod, or the decision that says why not. A job of that name that exists already is no obstacle."""
+    admitted = await create_document(client, replace(document, obj=_nameless(document.obj)), dry_run=True)
+    name = document.obj["metadata"].get("name") or name_of(admitted)
+    job = read_job({**admitted, "metadata": {**admitted["metadata"], "name": name}})
     cluster = await read_cluster(client)
     priorities = {name_of(obj): int(obj.get("value") or 0) for obj in cluster if obj.get("kind") == "PriorityClass"}
     group = _as_if_stored(build_pod_group(job, priorities))
     pods = await _render_pods(client, job)
-    result = rehearse_with(cluster, [group, *pods])
+    result = rehearse_with(config, cluster, [group, *pods])
     bindings = result.bindings()
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
     return {
@@ -86,9 +100,17 @@ async def _render_pods(client: Client, job: Job) -> list[Obj]:
             for configured in plugins:
                 configured.plugin.shape_pod(pod, job)
             if defaults is None:
-                defaults = (await client.create(POD, pod, dry_run=True))["spec"]
+                defaults = (await client.create(POD, _nameless(pod), dry_run=True))["spec"]
             pods.append(_as_if_stored({**pod, "spec": defaults}))
     return pods
+
+
+def _nameless(obj: Obj) -> Obj:
+    """The object with a name for the server to make up, so that one that exists is not in the way."""
+    metadata = dict(obj["metadata"])
+    if "name" in metadata:
+        metadata["generateName"] = f"{metadata.pop('name')}-"
+    return {**obj, "metadata": metadata}
 
 
 def _as_if_stored(obj: Obj) -> Obj:

@@ -18,7 +18,7 @@ from hekla.api.meta import annotations_of, is_deleting, parse_timestamp
 _STUCK = frozenset(
     {
         "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun",
-        "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff",
+        "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
     }
 )  # fmt: skip
 
@@ -56,17 +56,28 @@ def started_at(pods: Sequence[Obj]) -> datetime | None:
 
 def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
     """(code, sentence) for a job that does not run: the PodGroup's condition, or a stuck container's; or empty."""
-    for pod in pods:
-        for status in _container_statuses(pod):
-            waiting = (status.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason") in _STUCK:
-                name = pod["metadata"]["name"]
-                return str(waiting["reason"]), f"{name}: {waiting.get('message') or waiting['reason']}"
+    stuck = stuck_reason(pods)
+    if stuck[0]:
+        return stuck
+    if any((pod.get("status") or {}).get("phase") not in (None, "", PodPhase.PENDING) for pod in pods):
+        # It has started: what kept it from starting is history.
+        return "", ""
     for condition in reversed(((group or {}).get("status") or {}).get("conditions") or []):
         if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
             return str(condition.get("reason") or "Unschedulable"), str(condition.get("message") or "")
         if condition.get("type") == "Scheduled" and condition.get("status") == "True":
             break
+    return "", ""
+
+
+def stuck_reason(pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for a container that will not start by waiting; or empty."""
+    for pod in pods:
+        for status in _container_statuses(pod):
+            waiting = (status.get("state") or {}).get("waiting") or {}
+            reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
+            if reason in _STUCK or (reason == "ContainerCreating" and "not found" in message):
+                return reason, f"{pod['metadata']['name']}: {message or reason}"
     return "", ""
 
 

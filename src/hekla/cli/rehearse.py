@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hekla.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.cli.connection import ClusterOptions
 from hekla.cli.output import print_table
 from hekla.client.rest import Client
+from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
 
@@ -22,8 +25,27 @@ async def read_cluster(client: Client) -> list[Obj]:
     return [obj for objects in lists for obj in objects]
 
 
-def rehearse_with(cluster: Iterable[Obj], extra: Iterable[Obj] = ()) -> Plan:
-    return rehearse([*cluster, *extra])
+def rehearse_with(config: Config, cluster: Iterable[Obj], extra: Iterable[Obj] = ()) -> Plan:
+    return rehearse([*cluster, *extra], config)
+
+
+def scheduler_conf_option(command: Any) -> Any:
+    """For clusters whose scheduler has a configuration we cannot see."""
+    file = click.Path(path_type=Path, exists=True, dir_okay=False)
+    return click.option(
+        "--scheduler-conf",
+        type=file,
+        default=None,
+        help="The scheduler's configuration (default: the local cluster's).",
+    )(command)
+
+
+def effective_config(cluster: ClusterOptions, given: Path | None) -> Config:
+    """The configuration to rehearse with: the one given, else the local cluster's own, else the built-in one."""
+    recorded = cluster.layout().scheduler_conf
+    if given is None and cluster.is_local() and recorded.exists():
+        given = Path(recorded.read_text().strip())
+    return parse_config(given.read_text(), source=str(given)) if given is not None else default_config()
 
 
 def decision_about(plan: Plan, group: str, namespace: str) -> Mapping[str, Any]:

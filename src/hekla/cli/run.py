@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,11 +25,18 @@ from hekla.cli.cluster import size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE
 from hekla.cli.manifest import BadFile, Document, read_manifest
-from hekla.cli.submit import check_documents, create_document
+from hekla.cli.output import style
+from hekla.cli.submit import check_documents, submit_all
 from hekla.clock import SystemClock
+from hekla.errors import UsageError
 
-# How long nothing may fit on a cluster that has nothing else to do before we say that it never will.
+if TYPE_CHECKING:
+    from hekla.cli.display import Display
+    from hekla.client.rest import Client
+
+# How long nothing may fit, or start, on a cluster that has nothing else to do before we say that it never will.
 _UNPLACEABLE_SECONDS = 1.0
+_STUCK_SECONDS = 5.0
 
 
 @click.command()
@@ -47,28 +54,37 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
     """
     documents = read_manifest(file)
     jobs = [document for document in documents if kind_of(document.obj) is JOB]
+    check_documents(documents)
     if len(jobs) != 1:
         raise BadFile(f"{file}: `hekla run` needs exactly one batch.volcano.sh Job in the file, found {len(jobs)}")
-    check_documents(documents, cluster.namespace or "default")
-    with _cluster_for(cluster, size, file) as (connection, private):
-        if cluster.namespace or connection.namespace != "default":
-            check_documents(documents, cluster.namespace or connection.namespace)
+    if detach and not _is_there(cluster):
+        raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
+    with _cluster_for(cluster, size) as (connection, private):
         one = _Run(connection, documents, private=private, logs=not no_logs, detach=detach, flags=cluster.flags())
         return asyncio.run(one.run())
 
 
-@contextlib.contextmanager
-def _cluster_for(options: ClusterOptions, size: dict[str, Any], file: str) -> Iterator[tuple[Connection, bool]]:
+def _is_there(options: ClusterOptions) -> bool:
     from hekla.local.cluster import inspect
 
-    if options.names_a_cluster() or inspect(options.layout().root) is not None:
-        yield options.connection(), False
+    return options.names_a_cluster() or inspect(options.layout().root) is not None
+
+
+@contextlib.contextmanager
+def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tuple[Connection, bool]]:
+    """The cluster the person means; or a private one, which goes with us."""
+    if _is_there(options):
+        connection = options.connection()
+        if sys.stdout.isatty():
+            click.echo(f"Using the cluster of {connection.access.source}")
+        yield connection, False
         return
     from hekla.local.components import ClusterSettings
     from hekla.local.launch import launch_cluster
 
-    directory = options.data_dir or Path(tempfile.mkdtemp(prefix="hekla-run-"))
-    launched = launch_cluster(ClusterSettings(data_dir=directory, **size), outlives_us=False)
+    temporary = options.data_dir is None
+    directory = Path(tempfile.mkdtemp(prefix="hekla-run-")) if temporary else options.layout().root
+    launched = launch_cluster(ClusterSettings(data_dir=directory, temporary=temporary, **size), outlives_us=False)
     if sys.stdout.isatty():
         click.echo("Starting a cluster for this run …")
     try:
@@ -82,18 +98,16 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any], file: str) -> It
         yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), True
     finally:
         launched.stop()
-        if options.data_dir is None:
+        if temporary:
             shutil.rmtree(directory, ignore_errors=True)
 
 
 class _Run:
-    """One run from submit to outcome."""
+    """One run from submit to outcome; the listener of its job."""
 
     def __init__(
         self, connection: Connection, documents: list[Document], *, private: bool, logs: bool, detach: bool, flags: str
     ) -> None:
-        from hekla.cli.display import Display
-
         self._connection = connection
         self._documents = documents
         self._private = private
@@ -102,84 +116,66 @@ class _Run:
         self._flags = flags
         self._started = time.monotonic()
         self._display: Display
-        self._interrupts = 0
-        self._unplaceable_since: float | None = None
-        self._unplaceable = ""
+        self._interrupted = False
+        self._hopeless = _Hopeless()
 
     async def run(self) -> int:
-        from hekla.cli.follow import Follower
+        from hekla.cli.follow import Follower, LogWish
 
-        client = self._connection.client()
-        try:
-            job = await self._submit(client)
+        async with self._connection.client() as client:
+            job = await submit_all(client, self._documents, self._connection.namespace)
             if self._detach:
                 click.echo(f"job.batch.volcano.sh/{name_of(job)} submitted")
                 return 0
             self._display = _open_display()
-            follower = Follower(client, job, self, logs=self._logs)
+            follower = Follower(client, job, self, logs=LogWish() if self._logs else None)
             following = asyncio.create_task(follower.run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, following)
-            give_up = asyncio.create_task(self._give_up(following))
+            giving_up = asyncio.create_task(self._give_up(following))
             try:
                 final = await following
             except asyncio.CancelledError:
                 self._display.close()
-                return await self._after_interrupt(client, job)
+                return await self._after_interrupt(client, job) if self._interrupted else self._despair(job)
             finally:
-                give_up.cancel()
-            self._display.close()
+                giving_up.cancel()
+                self._display.close()
             return self._conclude(final, follower.pods(), deleted=follower.deleted)
-        finally:
-            await client.close()
 
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
-        from hekla.cli.progress import waiting_reason
-
         self._display.changed(job, group, pods)
-        code, sentence = waiting_reason(group, [])
-        placed = any((pod.get("spec") or {}).get("nodeName") for pod in pods)
-        if code and not placed:
-            self._unplaceable = sentence
-            self._unplaceable_since = self._unplaceable_since or time.monotonic()
-        else:
-            self._unplaceable_since = None
+        self._hopeless.look(group, pods)
 
     def log_line(self, pod: str, line: str) -> None:
         self._display.log_line(pod, line)
 
-    async def _submit(self, client: Any) -> Obj:
-        job: Obj = {}
-        # What the job needs (queues, config maps) first, whatever their order in the file.
-        for document in sorted(self._documents, key=lambda document: kind_of(document.obj) is JOB):
-            created = await create_document(client, document)
-            if kind_of(document.obj) is JOB:
-                job = created
-        return job
+    def say(self, text: str) -> None:
+        self._display.say(text)
 
     async def _give_up(self, following: asyncio.Task[Obj]) -> None:
-        """On a private cluster nothing will ever make room: say so instead of waiting for ever."""
+        """On a private cluster nobody will make room or bring what is missing: say so instead of waiting for ever."""
         while self._private:
             await asyncio.sleep(0.25)
-            since = self._unplaceable_since
-            if since is not None and time.monotonic() - since >= _UNPLACEABLE_SECONDS:
+            if self._hopeless.for_long():
                 following.cancel()
                 return
 
     def _interrupt(self, following: asyncio.Task[Obj]) -> None:
-        self._interrupts += 1
+        self._interrupted = True
         following.cancel()
 
-    async def _after_interrupt(self, client: Any, job: Obj) -> int:
+    def _despair(self, job: Obj) -> int:
         name = name_of(job)
-        if not self._interrupts:
-            click.echo(f"\n{name} cannot be placed: {self._unplaceable}", err=True)
-            click.echo(
-                "Ask for less, or declare more with --node-cpu, --node-memory, --node-gpus or --nodes.", err=True
-            )
-            return EXIT_UNPLACEABLE
-        loop = asyncio.get_running_loop()
-        loop.remove_signal_handler(signal.SIGINT)
-        if not self._private and sys.stdin.isatty() and await asyncio.to_thread(_wants_to_detach, name):
+        if self._hopeless.placed:
+            click.echo(f"\n{name} cannot start: {self._hopeless.sentence}", err=True)
+            return EXIT_FAILED
+        click.echo(f"\n{name} cannot be placed: {self._hopeless.sentence}", err=True)
+        click.echo("Ask for less, or declare more with --node-cpu, --node-memory, --node-gpus or --nodes.", err=True)
+        return EXIT_UNPLACEABLE
+
+    async def _after_interrupt(self, client: Client, job: Obj) -> int:
+        name = name_of(job)
+        if not self._private and sys.stdin.isatty() and await _ask_to_detach(name):
             click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._flags}")
             return EXIT_INTERRUPTED
         await client.delete(JOB, name, namespace_of(job), uid=uid_of(job), propagation="Background")
@@ -195,11 +191,11 @@ class _Run:
             click.echo(f"✘ {name} was deleted by somebody else", err=True)
             return EXIT_FAILED
         if phase == JobPhase.COMPLETED:
-            click.echo(click.style(f"✔ {name} completed in {took}", fg="green"))
+            click.echo(style(f"✔ {name} completed in {took}", "green"))
         else:
             for line in failures(pods):
                 click.echo(f"  {line}", err=True)
-            click.echo(click.style(f"✘ {name} {phase.lower()} after {took}", fg="red"), err=True)
+            click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
         self._suggest(name)
         return 0 if phase == JobPhase.COMPLETED else EXIT_FAILED
 
@@ -214,7 +210,30 @@ class _Run:
             click.echo(f"  hekla {verb} {name}{self._flags}")
 
 
-def _open_display() -> Any:
+class _Hopeless:
+    """Since when, and why, a job has not been able to start."""
+
+    def __init__(self) -> None:
+        self.sentence = ""
+        self.placed = False
+        self._since: float | None = None
+
+    def look(self, group: Obj | None, pods: list[Obj]) -> None:
+        from hekla.cli.progress import stuck_reason, waiting_reason
+
+        self.placed = any((pod.get("spec") or {}).get("nodeName") for pod in pods)
+        _, sentence = stuck_reason(pods) if self.placed else waiting_reason(group, [])
+        if not sentence:
+            self._since = None
+        elif self._since is None or sentence != self.sentence:
+            self.sentence, self._since = sentence, time.monotonic()
+
+    def for_long(self) -> bool:
+        limit = _STUCK_SECONDS if self.placed else _UNPLACEABLE_SECONDS
+        return self._since is not None and time.monotonic() - self._since >= limit
+
+
+def _open_display() -> Display:
     from hekla.cli.display import LiveDisplay, PlainDisplay
 
     if not sys.stdout.isatty():
@@ -224,13 +243,20 @@ def _open_display() -> Any:
     return LiveDisplay(Console(), SystemClock().now)
 
 
-def _wants_to_detach(name: str) -> bool:
+async def _ask_to_detach(name: str) -> bool:
+    """Detach or cancel? Ctrl-C once more, or the end of input, means cancel."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[str] = loop.create_future()
+
+    def answer(text: str) -> None:
+        if not answered.done():
+            answered.set_result(text)
+
+    loop.add_signal_handler(signal.SIGINT, answer, "c")
+    loop.add_reader(sys.stdin.fileno(), lambda: answer(sys.stdin.readline().strip().lower() or "c"))
     try:
-        answer = click.prompt(
-            f"\n{name} is still there: [d]etach and let it run, or [c]ancel it (Ctrl-C cancels)",
-            type=click.Choice(["d", "c"]),
-            show_choices=False,
-        )
-    except (click.Abort, KeyboardInterrupt):
-        return False
-    return bool(answer == "d")
+        click.echo(f"\n{name} is still there: [d]etach and let it run, or [c]ancel it (Ctrl-C cancels): ", nl=False)
+        return (await answered).startswith("d")
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+        loop.remove_signal_handler(signal.SIGINT)

@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
+from hekla.api.duration import parse_duration
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.clock import SystemClock
+from hekla.errors import UsageError
 from hekla.local.layout import Layout, default_data_dir
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
@@ -90,7 +92,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             scheduler_names=tuple(flags["scheduler_name"]),
             conf=flags["scheduler_conf"],
             default_queue=flags["default_queue"],
-            period=float(str(flags["schedule_period"]).removesuffix("s")),
+            period=_seconds("--schedule-period", flags["schedule_period"]),
         )
         async with cluster.connection().client() as client:
             await volcano.run(
@@ -127,6 +129,8 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     # A lone node keeps its pods apart from the local cluster's, which would not know them.
     layout = cluster.layout() if cluster.data_dir else Layout(default_data_dir(os.environ) / "alone" / name)
     layout.prepare()
+    # Pods must not find what lets us act on the cluster.
+    secrets = (cluster.kubeconfig, flags["tls_private_key_file"])
 
     async def run(ready: Ready) -> None:
         from hekla.node import agent
@@ -140,7 +144,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             tls_certificate=flags["tls_cert_file"],
             tls_key=flags["tls_private_key_file"],
             client_ca=flags["client_ca_file"],
-            hidden_paths=(layout.root,),
+            hidden_paths=tuple(path for path in (layout.root, *secrets) if path is not None),
         )
         async with cluster.connection().client() as client:
             await agent.run(
@@ -200,6 +204,13 @@ def _webhook_address(flags: dict[str, Any]) -> Callable[[str], dict[str, Any]] |
         service = {"name": flags["webhook_service_name"], "namespace": flags["webhook_namespace"]}
         return lambda path: {"service": {**service, "path": path}}
     return None
+
+
+def _seconds(flag: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise UsageError(f"{flag} {text!r} is not a duration such as 500ms, 1s or 5m") from None
 
 
 def _serve(run: Any, log_level: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,23 +18,33 @@ from hekla.api.kinds import JOB, POD, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, uid_of
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
 from hekla.cli.progress import failures, is_finished, phase_of, task_rows, waiting_reason
-from hekla.cli.rehearse import decision_about, print_decision, read_cluster, rehearse_with
+from hekla.cli.rehearse import (
+    decision_about,
+    effective_config,
+    print_decision,
+    read_cluster,
+    rehearse_with,
+    scheduler_conf_option,
+)
 from hekla.client.rest import Client
 from hekla.errors import UsageError
+from hekla.scheduler.config import Config
 
 
 @click.command()
 @cluster_options
 @click.argument("job")
+@scheduler_conf_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-def why(cluster: ClusterOptions, job: str, output: str) -> None:
+def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: str) -> None:
     """Say why JOB is waiting, or how it ended.
 
     \b
     Example:  hekla why hello-gang
     """
     connection = cluster.connection()
-    answer = with_client(connection, lambda client: explain_job(client, connection, job))
+    config = effective_config(cluster, scheduler_conf)
+    answer = with_client(connection, lambda client: explain_job(client, connection, job, config))
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -42,7 +53,7 @@ def why(cluster: ClusterOptions, job: str, output: str) -> None:
         print_decision(answer["decision"])
 
 
-async def explain_job(client: Client, connection: Connection, name: str) -> dict[str, Any]:
+async def explain_job(client: Client, connection: Connection, name: str, config: Config) -> dict[str, Any]:
     """Everything known about why a job is where it is, as one document."""
     job = await client.find(JOB, name, connection.namespace)
     if job is None:
@@ -54,7 +65,7 @@ async def explain_job(client: Client, connection: Connection, name: str) -> dict
     code, sentence = waiting_reason(group, pods)
     decision: Mapping[str, Any] = {}
     if group is not None and not is_finished(job):
-        plan = rehearse_with(await read_cluster(client))
+        plan = rehearse_with(config, await read_cluster(client))
         decision = decision_about(plan, name_of(group), connection.namespace)
     return {
         "job": name,

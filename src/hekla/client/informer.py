@@ -49,6 +49,7 @@ class Informer:
         field_selector: str = "",
         indexers: Mapping[str, Indexer] | None = None,
         rng: random.Random | None = None,
+        on_trouble: Callable[[Exception], None] | None = None,
     ) -> None:
         self.kind = kind
         self._client = client
@@ -56,6 +57,7 @@ class Informer:
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._rng = rng or random.Random()
+        self._on_trouble = on_trouble
         self._objects: dict[Key, Obj] = {}
         self._indexers = dict(indexers or {})
         self._indexes: dict[str, dict[str, dict[Key, Obj]]] = {name: {} for name in self._indexers}
@@ -73,6 +75,7 @@ class Informer:
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             rng=self._rng,
+            on_trouble=self._on_trouble,
         )
         async for change in changes:
             if isinstance(change, Relisted):

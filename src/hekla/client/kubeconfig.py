@@ -14,11 +14,11 @@ import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from hekla.client.rest import Client
 from hekla.client.transport import HttpTransport
@@ -77,18 +77,24 @@ def load_access(paths: list[Path], *, context: str = "", environment: Mapping[st
     )
 
 
-def connect(access: Access, *, user_agent: str = "hekla", connections: int = 64) -> Client:
+def connect(
+    access: Access,
+    *,
+    user_agent: str = "hekla",
+    connections: int = 64,
+    on_warning: Callable[[str], None] | None = None,
+) -> Client:
     """A client for `access`. Connections are opened when first needed, on the loop that uses them."""
     url = urlsplit(access.server)
     if url.scheme == "unix":
-        transport = HttpTransport("http://localhost", socket_path=url.path, connections=connections)
-        return Client(transport, user_agent=user_agent)
+        transport = HttpTransport("http://localhost", socket_path=unquote(url.path), connections=connections)
+        return Client(transport, user_agent=user_agent, on_warning=on_warning)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"{access.source}: cluster server {access.server!r} is not an http, https or unix address")
     headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
     tls = _tls_context(access) if url.scheme == "https" else None
     transport = HttpTransport(access.server, headers=headers, tls=tls, connections=connections)
-    return Client(transport, user_agent=user_agent)
+    return Client(transport, user_agent=user_agent, on_warning=on_warning)
 
 
 def client_from_files(paths: list[Path], *, context: str = "", user_agent: str = "hekla") -> Client:
@@ -100,6 +106,8 @@ def _read(path: Path) -> tuple[Path, dict[str, Any]]:
 
     try:
         document = yaml.safe_load(path.read_text())
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not a kubeconfig") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:

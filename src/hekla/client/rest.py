@@ -6,7 +6,8 @@ One request each, no retries: who calls knows whether a second attempt is safe. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -29,6 +30,7 @@ _Created = list[Obj | ApiError]
 _Bound = list[ApiError | None]
 _IN_FLIGHT = 32
 _BATCHES_IN_FLIGHT = 2
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
@@ -47,7 +49,15 @@ class ObjectList:
 
 
 class Client:
-    def __init__(self, transport: Transport, *, user_agent: str = "hekla") -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str = "hekla",
+        on_warning: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_warning` hears what servers say in Warning headers, for those who want to tell a person."""
+        self._on_warning = on_warning
         self.transport = transport
         self._headers = {**_JSON, "User-Agent": user_agent}
         self._batches: bool | None = None
@@ -210,6 +220,8 @@ class Client:
                 pending = lines.pop()
                 for line in lines:
                     yield line
+                # A fast writer must not keep everything else from running.
+                await asyncio.sleep(0)
             if pending:
                 yield pending
 
@@ -251,7 +263,17 @@ class Client:
         data = b"" if body is None else msgspec.json.encode(body)
         answer = await self.transport.send(method, path, body=data, headers=headers)
         _check(answer.status, answer.body)
+        if self._on_warning is not None:
+            for warning in warnings_in(answer.headers):
+                self._on_warning(warning)
         return _decode(answer.body)
+
+
+def warnings_in(headers: Mapping[str, str]) -> list[str]:
+    """The texts of Warning headers (`299 - "text"`), unescaped."""
+    values = headers.getall("Warning", []) if hasattr(headers, "getall") else [headers.get("Warning", "")]
+    found = [match[1] for value in values for match in _WARNING.finditer(value)]
+    return [text.replace('\\"', '"').replace("\\\\", "\\") for text in found]
 
 
 def path_segment(text: str) -> str:

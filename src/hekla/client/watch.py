@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlencode
@@ -25,6 +25,7 @@ log = get_logger("client")
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 10.0
 _WATCH_SECONDS = 300
+_GRACE_SECONDS = 60
 
 
 class ChangeType(StrEnum):
@@ -66,17 +67,30 @@ async def watch(
         "fieldSelector": field_selector,
     }
     query = urlencode({key: value for key, value in parameters.items() if value})
-    async for line in client.stream_lines(f"{kind.path(namespace)}?{query}"):
-        if not line:
-            continue
+    # The server ends the stream itself; one that does not is a connection whose other end is gone.
+    deadline = asyncio.get_running_loop().time() + _WATCH_SECONDS + _GRACE_SECONDS
+    lines = client.stream_lines(f"{kind.path(namespace)}?{query}")
+    while True:
         try:
-            document = msgspec.json.decode(line)
-            type_, obj = document["type"], document["object"]
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise Disconnected(f"watch {kind.plural}: cut off in the middle of a change") from error
-        if type_ == "ERROR":
-            raise error_from_status(obj)
-        yield Change(ChangeType(type_), obj)
+            async with asyncio.timeout_at(deadline):
+                line = await anext(lines)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise Disconnected(f"watch {kind.plural}: silent for too long") from None
+        if line:
+            yield _change(kind, line)
+
+
+def _change(kind: Kind, line: bytes) -> Change:
+    try:
+        document = msgspec.json.decode(line)
+        type_, obj = document["type"], document["object"]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise Disconnected(f"watch {kind.plural}: cut off in the middle of a change") from error
+    if type_ == "ERROR":
+        raise error_from_status(obj)
+    return Change(ChangeType(type_), obj)
 
 
 async def follow(
@@ -87,8 +101,12 @@ async def follow(
     label_selector: str = "",
     field_selector: str = "",
     rng: random.Random,
+    on_trouble: Callable[[Exception], None] | None = None,
 ) -> AsyncIterator[Change | Relisted]:
-    """First a Relisted, then every change for ever. Only cancelling ends it; errors are waited out."""
+    """First a Relisted, then every change for ever. Only cancelling ends it; errors are waited out.
+
+    `on_trouble` hears of each failed attempt, for those who want to tell a person.
+    """
     revision = ""
     delay = _FIRST_DELAY
     while True:
@@ -118,6 +136,8 @@ async def follow(
             continue
         except (Disconnected, ApiError) as error:
             log.debug("watch broken, resuming", kind=kind.plural, revision=revision, error=error)
+            if on_trouble is not None:
+                on_trouble(error)
         # Spread out, so that a server coming back is not met by everybody at once.
         await asyncio.sleep(delay * (0.5 + rng.random()))
         delay = min(delay * 2, _LONGEST_DELAY)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+from hekla.api.batch import SCHEDULER_NAME
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
@@ -20,13 +21,20 @@ from hekla.controllers.sources import Sources
 COMPONENT = "vc-controller-manager"
 
 
-async def run(client: Client, *, clock: Clock, rng: random.Random, ready: Callable[[], None] | None = None) -> None:
+async def run(
+    client: Client,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
+    ready: Callable[[], None] | None = None,
+) -> None:
     """Run all controllers until cancelled. `ready` is called once they are at work and Jobs can be taken."""
     sources = Sources(client, rng)
     recorder = Recorder(client, COMPONENT, clock=clock, rng=rng)
     jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
     queues = QueueController(client, sources, clock=clock, recorder=recorder)
-    groups = PodGroupController(client, sources, clock=clock)
+    groups = PodGroupController(client, sources, clock=clock, schedulers=schedulers)
     garbage = GarbageController(client, sources, clock=clock)
     flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
     templates = JobTemplateController(client, sources, clock=clock)

@@ -24,6 +24,7 @@ from hekla.local.components import APISERVER, ClusterSettings
 from hekla.local.credentials import ensure_credentials
 from hekla.local.kubeconfigs import write_component_kubeconfig, write_user_kubeconfig
 from hekla.local.layout import Layout
+from hekla.local.private_files import write_private
 from hekla.local.supervisor import Supervisor
 from hekla.log import get_logger
 
@@ -50,6 +51,7 @@ def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> 
         # 2. Certificates and the token, made once.
         credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
         write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
+        _record_scheduler_conf(layout, settings.scheduler_conf)
         components.preload()
         supervisor = Supervisor(layout.status, settings.log_level)
         supervisor.open()
@@ -95,10 +97,18 @@ def stop_cluster(data_dir: Path) -> bool:
         _terminate(running.supervisor)
     elif running is not None:
         raise UsageError(f"{data_dir} is held by a cluster that is still starting, or by `hekla node`: stop that first")
-    if layout.root.exists():
+    if layout.run.exists():
         with locked(layout):
             _sweep(layout)
     return running is not None
+
+
+def _record_scheduler_conf(layout: Layout, conf: Path | None) -> None:
+    """So that `why` and `plan` rehearse with what the scheduler really uses."""
+    if conf is None:
+        layout.scheduler_conf.unlink(missing_ok=True)
+    else:
+        write_private(layout.scheduler_conf, f"{conf.absolute()}\n".encode())
 
 
 def _sweep(layout: Layout) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hekla.api import quantity
+from hekla.api.batch import SCHEDULER_NAME
+from hekla.api.core import DEFAULT_SCHEDULER
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -19,6 +21,9 @@ from hekla.local.layout import Layout
 from hekla.local.supervisor import Component, Ready
 
 APISERVER = "apiserver"
+_HIGHEST_PORT = 65535
+# There is no other scheduler here, so pods that name none are ours too.
+_SCHEDULERS = (SCHEDULER_NAME, DEFAULT_SCHEDULER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +39,21 @@ class ClusterSettings:
     simulated_nodes: int = 0
     scheduler_conf: Path | None = None
     log_level: str = "info"
+    temporary: bool = False
+    """The data dir goes when the cluster does."""
 
     def validate(self) -> None:
+        counts = (
+            ("--nodes", self.nodes),
+            ("--simulated-nodes", self.simulated_nodes),
+            ("--node-gpus", self.node_gpus),
+            ("--port", self.port),
+        )
+        for flag, count in counts:
+            if count < 0:
+                raise UsageError(f"{flag} {count}: must not be negative")
+        if self.port > _HIGHEST_PORT:
+            raise UsageError(f"--port {self.port}: must not be above {_HIGHEST_PORT}")
         if self.nodes + self.simulated_nodes < 1:
             raise UsageError("a cluster needs a node: give --nodes or --simulated-nodes")
         for flag, value in (("--node-cpu", self.node_cpu), ("--node-memory", self.node_memory)):
@@ -90,7 +108,9 @@ def controllers(layout: Layout) -> Component:
         clock, rng = SystemClock(), random.SystemRandom()
         async with _client(layout, "controllers") as client, asyncio.TaskGroup() as group:
             group.create_task(builtins.run(client, clock=clock, rng=rng))
-            group.create_task(volcano.run(client, clock=clock, rng=rng, ready=lambda: ready("")))
+            group.create_task(
+                volcano.run(client, clock=clock, rng=rng, schedulers=_SCHEDULERS, ready=lambda: ready(""))
+            )
 
     return Component("controllers", run, layout.log_of("controllers"))
 
@@ -99,7 +119,7 @@ def scheduler(layout: Layout, conf: Path | None) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.scheduler import scheduler as volcano
 
-        settings = volcano.SchedulerSettings(conf=conf)
+        settings = volcano.SchedulerSettings(scheduler_names=_SCHEDULERS, conf=conf)
         async with _client(layout, "scheduler") as client:
             await volcano.run(
                 client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("")

@@ -6,7 +6,9 @@ import base64
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
 from hekla.local.private_files import write_private
 
@@ -21,7 +23,21 @@ def write_user_kubeconfig(path: Path, *, port: int, credentials: Credentials) ->
 
 def write_component_kubeconfig(path: Path, *, socket: Path) -> None:
     """No credential in it: the socket lies in a folder only its owner may enter."""
-    _write(path, {"server": f"unix://{socket}"}, {})
+    _write(path, {"server": f"unix://{quote(str(socket))}"}, {})
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to write over a kubeconfig that is not ours: it may be somebody's only way to a cluster."""
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
+    if not path.exists():
+        return
+    try:
+        ours = [entry["name"] for entry in json.loads(path.read_text())["clusters"]] == ["hekla"]
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
+        raise UsageError(f"{path} is a kubeconfig of something else; name another place with --kubeconfig")
 
 
 def _write(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> None:

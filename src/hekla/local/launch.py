@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -91,6 +92,8 @@ def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> None:
 
         configure_logging(settings.log_level)
         run_cluster(settings, ready=lambda kubeconfig: _say(pipe, f"ready {kubeconfig}"))
+        if settings.temporary:
+            shutil.rmtree(settings.data_dir, ignore_errors=True)
         code = 0
     except HeklaError as error:
         _say(pipe, f"failed {error}")

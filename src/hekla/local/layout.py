@@ -62,6 +62,11 @@ class Layout:
         return self.run / "lock"
 
     @property
+    def scheduler_conf(self) -> Path:
+        """Says where the scheduler's configuration is, when it has one of its own."""
+        return self.run / "scheduler-conf"
+
+    @property
     def status(self) -> Path:
         return self.run / "status.json"
 
@@ -78,7 +83,8 @@ class Layout:
         return self.logs / f"{component}.log"
 
     def prepare(self) -> None:
-        """Make the folders, for this user alone; refuse one that belongs to somebody else."""
+        """Make the folders, for this user alone; refuse one that holds other things or belongs to somebody else."""
+        _refuse_foreign(self.root)
         for directory in (self.root, self.pki, self.logs, self.nodes, self.run, self.socket.parent):
             _make_private(directory)
 
@@ -87,6 +93,18 @@ def default_data_dir(environment: Mapping[str, str]) -> Path:
     state = environment.get("XDG_STATE_HOME")
     base = Path(state) if state else Path(environment.get("HOME", "~")).expanduser() / ".local" / "state"
     return base / "hekla"
+
+
+def _refuse_foreign(root: Path) -> None:
+    """A folder with other things in it is not ours to close to others and to fill."""
+    try:
+        inside = {entry.name for entry in root.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{root}: {error.strerror}; choose another folder with --data-dir") from error
+    if inside and "run" not in inside:
+        raise UsageError(f"{root} holds other things already; name a new folder with --data-dir")
 
 
 def _make_private(directory: Path) -> None:

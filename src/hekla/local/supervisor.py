@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from hekla.errors import HeklaError
+from hekla.errors import HeklaError, told_error
 from hekla.local.private_files import write_private
 from hekla.log import configure_logging, get_logger
 
@@ -76,7 +76,9 @@ class Supervisor:
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._ask_to_stop)
+            # Whoever started us with nohup wants us to stay.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._ask_to_stop)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         self._selector.register(self._wakeup[0], selectors.EVENT_READ, None)
 
@@ -219,10 +221,12 @@ def _become(component: Component, ready_pipe: int, parent: int, log_level: str) 
         code = 0
     except KeyboardInterrupt:
         code = 0
-    except HeklaError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - its log file is where the supervisor looks
-    except BaseException:
-        log.exception("component failed", component=component.name)
+    except BaseException as error:
+        told = told_error(error)
+        if isinstance(told, HeklaError | OSError):
+            print(f"error: {told}", file=sys.stderr)  # noqa: T201 - its log file is where the supervisor looks
+        else:
+            log.exception("component failed", component=component.name)
     finally:
         sys.stderr.flush()
         os._exit(code)
@@ -290,8 +294,11 @@ def _wait_until_gone(pid: int, deadline: float) -> bool:
 
 
 def _tail(log_file: Path, lines: int = 12) -> str:
+    """What a component said last; one that said why it cannot start is quoted with that alone."""
     try:
         text = log_file.read_text(errors="replace").strip().splitlines()[-lines:]
     except OSError:
         return ""
+    if text and text[-1].startswith("error: "):
+        return f": {text[-1].removeprefix('error: ')}"
     return ":\n  " + "\n  ".join(text) + f"\n(whole log: {log_file})" if text else ""
