@@ -163,3 +163,19 @@ def test_a_job_without_retries_left_gets_no_new_gang() -> None:
         assert len(dict.fromkeys(groups)) == 2
 
     on_bench(script)
+
+
+def test_a_job_without_retries_left_does_not_run_its_killed_pod_once_more() -> None:
+    async def script(bench: Bench) -> None:
+        pods: list[str] = []
+        bench.watch(POD, lambda update: pods.append(uid_of(update.obj)))
+        policies = [make.policy("PodFailed", "RestartPod")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies, maxRetry=2))
+        for _ in range(2):
+            await bench.until_running(2)
+            await bench.end("demo-worker-0", "Failed", 1)
+            await bench.settle()
+        assert (await bench.until_phase("Failed"))["status"]["retryCount"] == 2
+        assert len(dict.fromkeys(pods)) == 3
+
+    on_bench(script)

@@ -39,6 +39,8 @@ from hekla.log import get_logger
 log = get_logger("job")
 
 _GATE_CLOSED = ("", PodGroupPhase.PENDING)
+# A look at a Job is mostly waiting for answers; with few workers, a thousand small jobs wait for each other.
+_WORKERS = 32
 _PLUGIN = "plugin-"
 
 
@@ -72,7 +74,7 @@ class JobController:
         self._plugins = registered()
         self._objects = ObjectKeeper(client)
         self._waiting: dict[str, Waiting] = {}
-        self.runner = Runner("job", self.reconcile, clock=clock)
+        self.runner = Runner("job", self.reconcile, clock=clock, workers=_WORKERS)
         self._write = JobWriter(client, sources, self.runner, recorder, clock)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
         sources.jobs.subscribe(self._job_changed)
@@ -170,13 +172,15 @@ class JobController:
         # 2. What the pods need before they exist.
         if await self._forward(job):
             return
-        wanted = plan(job, scene.pods, may_create=scene.gate_is_open)
+        # A job that is about to fail for want of retries needs neither pods nor a gang any more.
+        ending = job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
+        wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not ending)
         plugins = await self._prepare(job, verify=bool(wanted.create))
         claims = await self._claims(job)
         if claims is None:
             return
-        # 3. The gang, and why it waits. A job that is about to fail for want of retries needs no new one.
-        if scene.group is not None or not (job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry):
+        # 3. The gang, and why it waits.
+        if not ending:
             await self._ensure_group(job, scene.group)
         # 4. Pods.
         created, failed = await self._apply(job, wanted, claims, plugins)
