@@ -111,15 +111,60 @@ def test_unknown_fields_are_refused_with_their_lines(tmp_path: Path) -> None:
     assert re.search(r"job\.yaml:12: .*restartPolisy", done.stderr)
 
 
-def test_all_mistakes_of_a_job_are_told_at_once(tmp_path: Path) -> None:
-    text = JOB.replace("  tasks:\n", "  plugins: {{nonsense: []}}\n  tasks:\n    - name: main\n      replicas: 1\n"
-        "      template: {{spec: {{containers: [{{name: c, image: any}}]}}}}\n")  # fmt: skip
-    done = run(write(tmp_path, text, min=9), tmp_path)
+MISTAKEN = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata:
+  name: mistaken
+spec:
+  minAvailable: 9
+  zork: 1
+  plugins:
+    nonsense: []
+  tasks:
+    - name: main
+      replicas: 1
+      template: {spec: {containers: [{name: c, image: any}]}}
+    - name: main
+      replicas: 1
+      template: {spec: {containers: [{name: c, image: any}]}}
+"""
+
+
+def test_all_mistakes_of_a_job_are_told_at_once_with_line_and_field(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(MISTAKEN)
+    done = run(path, tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "minAvailable" in done.stderr
-    assert "duplicated task name main" in done.stderr
-    assert "unable to find job plugin: nonsense" in done.stderr
-    assert len(re.findall(r"job\.yaml:\d+: ", done.stderr)) == 3
+    told = [line.removeprefix("error: ").removeprefix(str(path)) for line in done.stderr.splitlines()]
+    assert [": ".join(line.split(": ")[:2]) for line in told] == [
+        ":7: spec.zork",
+        ":14: spec.tasks[1].name",
+        ":6: spec.minAvailable",
+        ":9: spec.plugins.nonsense",
+    ]
+
+
+def test_a_queue_in_the_same_file_is_opened_before_the_job_comes(tmp_path: Path) -> None:
+    queue = (
+        "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: own}}\nspec: {{weight: 1}}\n"
+    )
+    text = JOB.replace("spec:\n  minAvailable", "spec:\n  queue: own\n  minAvailable", 1) + queue
+    done = run(write(tmp_path, text), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_will_never_come_is_not_waited_for_on_a_private_cluster(tmp_path: Path) -> None:
+    text = JOB + "              envFrom: [{{configMapRef: {{name: nowhere}}}}]\n"
+    done = run(write(tmp_path, text), tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert 'configmap "nowhere" not found' in done.stderr
+
+
+def test_detaching_needs_a_cluster_that_stays(tmp_path: Path) -> None:
+    done = run(write(tmp_path, JOB), tmp_path, "--detach")
+    assert done.returncode == 1
+    assert "hekla up --detach" in done.stderr
 
 
 def test_help_and_version_need_no_cluster() -> None:

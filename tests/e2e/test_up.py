@@ -1,0 +1,72 @@
+"""`hekla up` meets what people have lying about: other folders, other kubeconfigs, taken ports."""
+
+from __future__ import annotations
+
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.local_cluster import HEKLA, clean_environment
+
+
+def hekla(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [HEKLA, *arguments], capture_output=True, text=True, timeout=90, env=clean_environment(), cwd=cwd
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "This is a bug" not in done.stderr
+    return done
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir(mode=0o755)
+    (folder / "cat.jpg").write_text("miaow")
+    done = hekla("up", "--data-dir", folder, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "holds other things already" in done.stderr
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert [entry.name for entry in folder.iterdir()] == ["cat.jpg"]
+
+
+def test_somebody_elses_kubeconfig_is_not_written_over(tmp_path: Path) -> None:
+    precious = tmp_path / "config"
+    precious.write_text("clusters: [{name: production}]\n")
+    done = hekla("up", "--data-dir", tmp_path / "data", "--kubeconfig", precious, "--detach", cwd=tmp_path)
+    assert done.returncode == 1
+    assert precious.read_text() == "clusters: [{name: production}]\n"
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = hekla("up", "--data-dir", tmp_path / "data", "--port", port, "--detach", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags", [("--port", "99999"), ("--nodes", "-1"), ("--node-gpus", "-3"), ("--node-cpu", "lots")]
+)
+def test_a_flag_that_makes_no_sense_is_refused(tmp_path: Path, flags: tuple[str, str]) -> None:
+    done = hekla("up", "--data-dir", tmp_path / "data", *flags, cwd=tmp_path)
+    assert done.returncode == 1
+    assert flags[0] in done.stderr
+
+
+def test_odd_but_legal_data_dirs_work(tmp_path: Path) -> None:
+    for odd in ("relative", "with # and space"):
+        assert hekla("up", "--data-dir", odd, "--detach", cwd=tmp_path).returncode == 0
+        assert hekla("status", "--data-dir", odd, cwd=tmp_path).returncode == 0
+        assert hekla("down", "--data-dir", odd, cwd=tmp_path).returncode == 0
+
+
+def test_down_where_nothing_is_says_so(tmp_path: Path) -> None:
+    done = hekla("down", "--data-dir", tmp_path / "nowhere", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "No cluster was running" in done.stdout

@@ -1,0 +1,51 @@
+"""What a claim holds outlives pods and restarts of the cluster, and goes with the claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.local_cluster import LocalCluster, start_cluster
+from tests.eventually import eventually
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: shelf}
+spec: {accessModes: [ReadWriteOnce], storageClassName: any, resources: {requests: {storage: 1Gi}}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  nodeName: local
+  restartPolicy: Never
+  containers:
+    - name: main
+      image: any
+      command: [sh, -c, SCRIPT]
+      volumeMounts: [{name: shelf, mountPath: /shelf}]
+  volumes: [{name: shelf, persistentVolumeClaim: {claimName: shelf}}]
+"""
+
+
+def run_pod(cluster: LocalCluster, name: str, script: str) -> str:
+    cluster.kubectl("apply", "-f", "-", stdin=POD.replace("NAME", name).replace("SCRIPT", f'"{script}"'))
+    cluster.kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    return cluster.kubectl("logs", name)
+
+
+def test_a_claim_keeps_its_files_until_it_is_deleted(data_dir: Path) -> None:
+    with start_cluster(data_dir) as cluster:
+        # The pod may come first: it waits for its claim.
+        cluster.kubectl("apply", "-f", "-", stdin=POD.replace("NAME", "early").replace("SCRIPT", "'echo 1 > /shelf/a'"))
+        cluster.kubectl("apply", "-f", "-", stdin=CLAIM)
+        cluster.kubectl("wait", "pvc/shelf", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
+        cluster.kubectl("wait", "pod/early", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+        assert run_pod(cluster, "next", "cat /shelf/a; echo 2 > /shelf/b") == "1\n"
+    with start_cluster(data_dir) as cluster:
+        assert run_pod(cluster, "later", "cat /shelf/a /shelf/b") == "1\n2\n"
+        kept = list((data_dir / "volumes").iterdir())
+        assert len(kept) == 1
+        cluster.kubectl("delete", "pvc", "shelf")
+        eventually(lambda: not kept[0].exists() and not cluster.names("pv"))
