@@ -173,7 +173,7 @@ async def _refusals(node: Rig) -> None:
     assert state(missing)["terminated"]["reason"] == "StartError"
     assert '"no-such-program"' in state(missing)["terminated"]["message"]
     assert 'image "nginx" is not mapped' in state(await node.finished("no-command"))["terminated"]["message"]
-    assert "v (hostPath)" in (await node.finished("host-path"))["status"]["message"]
+    assert "hostPath / is not among the paths" in (await node.finished("host-path"))["status"]["message"]
     waiting = await node.until("waits", lambda pod: "CreateContainerConfigError" in str(pod.get("status")))
     assert state(waiting)["waiting"]["message"] == 'configmap "late" not found'
     await node.create("ConfigMap", "late", data={"greeting": "hello"})

@@ -107,7 +107,7 @@ def controllers(layout: Layout) -> Component:
 
         clock, rng = SystemClock(), random.SystemRandom()
         async with _client(layout, "controllers") as client, asyncio.TaskGroup() as group:
-            group.create_task(builtins.run(client, clock=clock, rng=rng))
+            group.create_task(builtins.run(client, clock=clock, rng=rng, volumes=layout.volumes))
             group.create_task(
                 volcano.run(client, clock=clock, rng=rng, schedulers=_SCHEDULERS, ready=lambda: ready(""))
             )
@@ -142,6 +142,7 @@ def node(layout: Layout, credentials: Credentials, name: str, cpu: str, memory: 
             tls_key=credentials.node.key,
             client_ca=credentials.ca,
             hidden_paths=(layout.root,),
+            volume_paths=(layout.volumes,),
         )
         async with _client(layout, f"node/{name}") as client:
             await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))

@@ -7,6 +7,7 @@
   pki/                 the local certificate authority and keys
   logs/                one file a component
   nodes/<name>/        a node's pods
+  volumes/<volume>/    what claims hold
   run/                 lock, supervisor's status
 """
 
@@ -52,6 +53,10 @@ class Layout:
     @property
     def nodes(self) -> Path:
         return self.root / "nodes"
+
+    @property
+    def volumes(self) -> Path:
+        return self.root / "volumes"
 
     @property
     def run(self) -> Path:

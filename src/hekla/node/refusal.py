@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from hekla.api.kinds import Obj
 from hekla.node.hooks.probes import ProbeKind
-from hekla.node.hooks.volumes import unsupported_volumes
+from hekla.node.hooks.volumes import is_within, unsupported_volumes
 from hekla.node.runtime import init_containers, main_containers
 
 
-def refusal(pod: Obj) -> str:
+def refusal(pod: Obj, host_paths: Sequence[Path] = ()) -> str:
     """Why the pod must not be started at all; empty when it may. Running it anyway would give wrong results."""
     volumes = unsupported_volumes(pod)
     if volumes:
         return f"volumes not supported yet by this node: {', '.join(volumes)}"
+    for volume in pod["spec"].get("volumes") or ():
+        path = (volume.get("hostPath") or {}).get("path")
+        if path and not is_within(Path(path), host_paths):
+            return f"hostPath {path} is not among the paths this node lets pods mount"
     if pod["spec"].get("hostNetwork"):
         return "hostNetwork is not supported: pods here have a network of their own"
     return ""

@@ -23,5 +23,7 @@ class NodeSettings:
     tls_key: Path | None = None
     client_ca: Path | None = None
     hidden_paths: tuple[Path, ...] = ()
+    volume_paths: tuple[Path, ...] = ()  # where persistent volumes may be
+    host_paths: tuple[Path, ...] = ()  # what pods may mount of the machine; nothing unless somebody says so
     isolation: Isolation = "auto"
     labels: dict[str, str] = field(default_factory=dict)

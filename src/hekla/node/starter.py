@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from hekla.api.kinds import CONFIG_MAP, SECRET, SERVICE_ACCOUNT, Kind, Obj
+from hekla.api.kinds import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Kind, Obj
 from hekla.api.meta import name_of, namespace_of, timestamp, uid_of
 from hekla.client.recorder import NORMAL, WARNING
 from hekla.errors import ApiError, Disconnected
@@ -110,7 +110,22 @@ class Starter:
         )
         tokens = {key: await self._token(pod, *key) for key in token_requests(pod)}
         objects = {key: obj for key, obj in zip(wanted, found, strict=True) if obj is not None}
-        return Sources(namespace, objects, tokens)
+        return Sources(namespace, objects, tokens, await self._directories(pod))
+
+    async def _directories(self, pod: Obj) -> dict[str, Path]:
+        """Volumes that are directories of the machine: claims, and paths the node was told to allow."""
+        found = {}
+        for volume in pod["spec"].get("volumes") or ():
+            if volume.get("hostPath"):
+                found[volume["name"]] = _host_path(volume["hostPath"])
+            elif volumes.claimed(volume):
+                name = volumes.claimed(volume)
+                claim = await self._context.client.find(PERSISTENT_VOLUME_CLAIM, name, namespace_of(pod))
+                bound = str(((claim or {}).get("spec") or {}).get("volumeName") or "")
+                persistent = await self._context.client.find(PERSISTENT_VOLUME, bound) if bound else None
+                allowed = (*self._context.settings.volume_paths, *self._context.settings.host_paths)
+                found[volume["name"]] = volumes.directory_behind(claim, persistent, name, allowed)
+        return found
 
     async def _token(self, pod: Obj, audience: str, seconds: int) -> str:
         account = pod["spec"].get("serviceAccountName") or "default"
@@ -127,6 +142,8 @@ class Starter:
         facts = self._facts(sandbox.address)
         _private(self._directory.memory.parent)
         for volume in pod["spec"].get("volumes") or ():
+            if volume["name"] in sources.paths:
+                continue
             path = self._directory.volume(volume)
             if volumes.holds_files(volume):
                 try:
@@ -176,7 +193,7 @@ class Starter:
                 "scratch": os.path.realpath(attempt / "scratch"),
                 "user_namespace": self._context.user_namespace,
                 "hidden": list(self._context.hidden),
-                "binds": self._binds(pod, container, attempt),
+                "binds": self._binds(pod, container, attempt, sources),
             },
             "cgroups": self._cgroups(container, number),
             "message_file": os.path.realpath(attempt / _MESSAGE_FILE),
@@ -190,11 +207,12 @@ class Starter:
             return []
         return self._context.cgroups.create(f"{self._directory.uid}.{container['name']}.{number}", container)
 
-    def _binds(self, pod: Obj, container: Obj, attempt: Path) -> list[Bind]:
+    def _binds(self, pod: Obj, container: Obj, attempt: Path, sources: Sources) -> list[Bind]:
+        every = pod["spec"].get("volumes") or ()
         paths: Mapping[str, Path] = {
-            volume["name"]: self._directory.volume(volume) for volume in pod["spec"].get("volumes") or ()
+            volume["name"]: sources.paths.get(volume["name"]) or self._directory.volume(volume) for volume in every
         }
-        fixed = frozenset(v["name"] for v in pod["spec"].get("volumes") or () if volumes.holds_files(v))
+        fixed = frozenset(each["name"] for each in every if volumes.is_fixed(each))
         binds = mounts.volume_binds(container, paths, fixed)
         if not self._context.namespaces:
             if binds:
@@ -245,6 +263,15 @@ def _identity(pod: Obj, container: Obj) -> tuple[int, int, list[int]]:
         raise MissingSource("container has runAsNonRoot and image will run as root")
     groups = [int(each) for each in shared.get("supplementalGroups") or ()]
     return int(uid or 0), int(gid or 0), groups
+
+
+def _host_path(source: Obj) -> Path:
+    path, kind = Path(source["path"]), str(source.get("type") or "")
+    if kind == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or (kind == "Directory" and not path.is_dir()) or (kind == "File" and not path.is_file()):
+        raise MissingSource(f"hostPath type check failed: {path} is not a {kind or 'path'}")
+    return path
 
 
 def _home(uid: int) -> str:

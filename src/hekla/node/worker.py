@@ -112,7 +112,7 @@ class Worker:
         if wishes and not any(container.attempts for container in self._runtime.containers.values()):
             text = f"this node does not honour yet: {', '.join(wishes)}"
             self._context.recorder.event(self._pod, WARNING, str(Reason.UNSUPPORTED), text)
-        message = refusal(self._pod)
+        message = refusal(self._pod, self._context.settings.host_paths)
         if message and self._runtime.failed is None:
             self._runtime = replace(self._runtime, failed=Waiting(Reason.UNSUPPORTED, message))
             self._context.recorder.event(self._pod, WARNING, str(Reason.UNSUPPORTED), message)

@@ -8,7 +8,15 @@ import pytest
 from hekla.api.kinds import Obj
 from hekla.node.hooks.mounts import MountError, volume_binds
 from hekla.node.hooks.sources import MissingSource, Sources
-from hekla.node.hooks.volumes import File, is_in_memory, unsupported_volumes, volume_files, write_files
+from hekla.node.hooks.volumes import (
+    File,
+    directory_behind,
+    is_in_memory,
+    is_within,
+    unsupported_volumes,
+    volume_files,
+    write_files,
+)
 
 _SOURCES = Sources(
     "ns", {("configmap", "cm"): {"data": {"a": "1", "b": "2"}}, ("secret", "s"): {"data": {"k": "aGk="}}}
@@ -69,7 +77,7 @@ def test_secrets_are_kept_in_memory() -> None:
 
 def test_what_cannot_be_given_is_listed_by_name_and_kind() -> None:
     volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": "/"}}, {"name": "c", "nfs": {}}]
-    assert unsupported_volumes({"spec": {"volumes": volumes}}) == ["b (hostPath)", "c (nfs)"]
+    assert unsupported_volumes({"spec": {"volumes": volumes}}) == ["c (nfs)"]
 
 
 def test_outer_mounts_come_before_inner_ones(tmp_path: Path) -> None:
@@ -93,3 +101,28 @@ def test_a_subpath_must_stay_inside_its_volume(tmp_path: Path) -> None:
 def test_a_mount_of_no_volume_is_refused() -> None:
     with pytest.raises(MountError, match="names no volume"):
         volume_binds({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}, {}, frozenset())
+
+
+def test_a_path_is_allowed_with_its_links_resolved(tmp_path: Path) -> None:
+    allowed, other = tmp_path / "allowed", tmp_path / "other"
+    for each in (allowed, other):
+        each.mkdir()
+    (allowed / "out").symlink_to(other)
+    assert is_within(allowed / "x", [allowed])
+    assert is_within(allowed, [allowed])
+    for outside in (other, allowed / "out", allowed / ".." / "other", tmp_path / "allowed2"):
+        assert not is_within(outside, [allowed])
+
+
+def test_a_claim_gives_its_directory_once_it_is_bound_and_only_within_bounds(tmp_path: Path) -> None:
+    bound = {"status": {"phase": "Bound"}}
+    here, elsewhere = ({"spec": {"hostPath": {"path": str(path)}}} for path in (tmp_path / "v", Path("/etc")))
+    assert directory_behind(bound, here, "c", [tmp_path]) == tmp_path / "v"
+    for claim, volume, why in (
+        (None, None, "not found"),
+        ({"status": {"phase": "Pending"}}, None, "not bound yet"),
+        (bound, elsewhere, "may mount"),
+        (bound, {"spec": {"nfs": {}}}, "may mount"),
+    ):
+        with pytest.raises(MissingSource, match=why):
+            directory_behind(claim, volume, "c", [tmp_path])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from hekla.api.kinds import Obj
@@ -22,11 +23,12 @@ class MissingSource(Exception):
 
 @dataclass(frozen=True)
 class Sources:
-    """What was found, by kind and name; tokens by (audience, seconds)."""
+    """What was found, by kind and name; tokens by (audience, seconds); paths by volume."""
 
     namespace: str
     found: dict[tuple[SourceKind, str], Obj] = field(default_factory=dict)
     tokens: dict[tuple[str, int], str] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)  # of volumes that are directories of the machine
 
     def data(self, kind: SourceKind, name: str, *, optional: bool = False) -> dict[str, bytes]:
         """All keys. An optional object that is not there has none."""

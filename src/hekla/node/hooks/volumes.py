@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +19,7 @@ from hekla.node.hooks.sources import MissingSource, SourceKind, Sources
 
 _DEFAULT_MODE = 0o644
 _FILES = ("configMap", "secret", "downwardAPI", "projected")
-_SUPPORTED = (*_FILES, "emptyDir")
+_SUPPORTED = (*_FILES, "emptyDir", "persistentVolumeClaim", "hostPath")
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,37 @@ def unsupported_volumes(pod: Obj) -> list[str]:
     return found
 
 
+def claimed(volume: Obj) -> str:
+    """The claim behind a volume; empty where there is none."""
+    return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
+
+
+def directory_behind(claim: Obj | None, persistent: Obj | None, name: str, allowed: Sequence[Path]) -> Path:
+    """The directory of a bound claim. Raises MissingSource while there is none, or when it is out of bounds."""
+    if claim is None:
+        raise MissingSource(f'persistentvolumeclaim "{name}" not found')
+    if (claim.get("status") or {}).get("phase") != "Bound" or persistent is None:
+        raise MissingSource(f'persistentvolumeclaim "{name}" is not bound yet')
+    spec = persistent["spec"]
+    path = (spec.get("hostPath") or spec.get("local") or {}).get("path")
+    if not path or not is_within(Path(path), allowed):
+        raise MissingSource(f'the volume of persistentvolumeclaim "{name}" is not a directory this node may mount')
+    return Path(path)
+
+
+def is_within(path: Path, allowed: Sequence[Path]) -> bool:
+    """Whether a path is, links resolved, one of the allowed ones or below one."""
+    found = path.resolve()
+    return any(found.is_relative_to(each.resolve()) for each in allowed)
+
+
 def holds_files(volume: Obj) -> bool:
     return any(key in volume for key in _FILES)
+
+
+def is_fixed(volume: Obj) -> bool:
+    """Whether containers may only read it."""
+    return holds_files(volume) or bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
 
 
 def is_in_memory(volume: Obj) -> bool:
