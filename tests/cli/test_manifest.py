@@ -64,3 +64,8 @@ def test_what_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_missing_file_is_told_plainly() -> None:
     with pytest.raises(BadFile, match="No such file"):
         read_manifest("/does/not/exist.yaml")
+
+
+def test_a_tab_for_indentation_gets_its_remedy(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="tabs for indentation"):
+        read_manifest(write(tmp_path, "spec:\n\tminAvailable: 1\n"))

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import click
 
-from hekla.api.batch import JOB_NAME
-from hekla.api.kinds import EVENT, JOB, POD, Obj
+from hekla.api.kinds import EVENT, JOB, Obj
 from hekla.api.meta import parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.named import pods_of
 from hekla.cli.output import age, print_table
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -39,7 +39,7 @@ def events(cluster: ClusterOptions, job: str, output: str) -> None:
 
 async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
     job = await client.get(JOB, name, namespace)
-    pods = (await client.list(POD, namespace, label_selector=f"{JOB_NAME}={name}")).items
+    pods = await pods_of(client, job)
     about = {uid_of(job), *map(uid_of, pods)}
     group = f"{name}-{uid_of(job)}"
     listed = (await client.list(EVENT, namespace)).items

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from hekla.api.batch import JOB_NAME, JobAction
+from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
 from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, owner_reference, parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.manifest import Document, read_manifest
-from hekla.cli.named import chosen_name, name_argument
+from hekla.cli.named import chosen_name, name_argument, pods_of
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.progress import failures, is_finished, phase_of, started_at, task_rows, waiting_reason
 from hekla.cli.submit import check_documents, create_document
@@ -186,7 +186,7 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
 
     async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], Obj | None]:
         found = await client.get(JOB, name, connection.namespace)
-        pods = (await client.list(POD, connection.namespace, label_selector=f"{JOB_NAME}={name}")).items
+        pods = await pods_of(client, found)
         events = await _events(client, connection.namespace, uid_of(found))
         group = await client.find(POD_GROUP, f"{name}-{uid_of(found)}", connection.namespace)
         return found, pods, events, group
@@ -300,6 +300,8 @@ def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) ->
 
     async def work(client: Client) -> None:
         found = await client.get(JOB, name, connection.namespace)
+        if phase_of(found) in FINISHED_JOB_PHASES:
+            raise UsageError(f"{name} has ended ({phase_of(found)})")
         target = owner_reference(found, JOB)
         command = {
             "apiVersion": COMMAND.api_version,

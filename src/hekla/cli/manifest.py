@@ -101,7 +101,7 @@ def _remedy(text: str, mark: yaml.Mark | None) -> str:
             return f"\n  line {number + 1}: ... stands for something left out: write it, or remove the line"
         if _SLASHES.search(line):
             return f"\n  line {number + 1}: // does not start a comment in YAML: write #"
-        if "\t" in line:
+        if "\t" in line[: len(line) - len(line.lstrip())]:
             return "\n  YAML does not allow tabs for indentation: use blanks"
     return f"\n  {shown}" if shown else ""
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from hekla.api.kinds import Kind, Obj
+from hekla.api.batch import JOB_NAME
+from hekla.api.kinds import POD, Kind, Obj
+from hekla.api.meta import is_owned_by, name_of, namespace_of
 from hekla.cli.connection import ClusterOptions, with_client
 from hekla.cli.output import print_document
 from hekla.client.rest import Client
@@ -39,6 +41,13 @@ def read_all(cluster: ClusterOptions, kind: Kind, *, all_namespaces: bool = Fals
 def read_one(cluster: ClusterOptions, kind: Kind, name: str) -> Obj:
     connection = cluster.connection()
     return with_client(connection, lambda client: client.get(kind, name, connection.namespace))
+
+
+async def pods_of(client: Client, job: Obj) -> list[Obj]:
+    """The job's own pods: not those of an earlier job of that name."""
+    selector = f"{JOB_NAME}={name_of(job)}"
+    listed = (await client.list(POD, namespace_of(job), label_selector=selector)).items
+    return sorted((pod for pod in listed if is_owned_by(pod, job)), key=name_of)
 
 
 def delete_one(cluster: ClusterOptions, kind: Kind, name: str) -> None:

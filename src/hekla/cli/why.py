@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from hekla.api.batch import JOB_NAME
-from hekla.api.kinds import JOB, POD, POD_GROUP, QUEUE, Obj
+from hekla.api.kinds import JOB, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, uid_of
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
+from hekla.cli.named import pods_of
 from hekla.cli.progress import failures, is_finished, phase_of, task_rows, waiting_reason
 from hekla.cli.rehearse import (
     decision_about,
@@ -59,7 +59,7 @@ async def explain_job(client: Client, connection: Connection, name: str, config:
     if job is None:
         raise UsageError(f"no job {name!r} in namespace {connection.namespace}")
     group = await client.find(POD_GROUP, f"{name}-{uid_of(job)}", connection.namespace)
-    pods = (await client.list(POD, connection.namespace, label_selector=f"{JOB_NAME}={name}")).items
+    pods = await pods_of(client, job)
     queue_name = str(job["spec"].get("queue") or "default")
     queue = await client.find(QUEUE, queue_name)
     code, sentence = waiting_reason(group, pods)

@@ -91,20 +91,22 @@ class Recorder:
             while not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
-            fingerprint, event = self._waiting.popleft()
-            try:
-                await self._write(fingerprint, event)
-            except (ApiError, Disconnected) as error:
-                log.debug("event not written", reason=event["reason"], error=error)
+            await self._try_to_write(*self._waiting.popleft())
 
     async def flush(self, seconds: float = 1.0) -> None:
         """Give what is waiting a last chance before the process ends."""
         try:
             async with asyncio.timeout(seconds):
                 while self._waiting:
-                    await self._write(*self._waiting.popleft())
-        except (ApiError, Disconnected, TimeoutError) as error:
-            log.debug("events not written", error=error)
+                    await self._try_to_write(*self._waiting.popleft())
+        except TimeoutError:
+            log.debug("events not written", waiting=len(self._waiting))
+
+    async def _try_to_write(self, fingerprint: _Fingerprint, event: Obj) -> None:
+        try:
+            await self._write(fingerprint, event)
+        except (ApiError, Disconnected) as error:
+            log.debug("event not written", reason=event["reason"], error=error)
 
     async def _write(self, fingerprint: _Fingerprint, event: Obj) -> None:
         known = self._recorded.get(fingerprint)
