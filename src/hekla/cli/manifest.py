@@ -94,14 +94,15 @@ def _remedy(text: str, mark: yaml.Mark | None) -> str:
     lines = text.splitlines()
     shown = lines[mark.line].strip() if mark and mark.line < len(lines) else ""
     for number in (mark.line, mark.line - 1) if mark else ():
-        line = lines[number].strip() if 0 <= number < len(lines) else ""
+        whole = lines[number] if 0 <= number < len(lines) else ""
+        line = whole.strip()
         if line.endswith("*"):
             return '\n  a lone * starts an alias in YAML: write "*" in quotes'
         if line == "...":
             return f"\n  line {number + 1}: ... stands for something left out: write it, or remove the line"
         if _SLASHES.search(line):
             return f"\n  line {number + 1}: // does not start a comment in YAML: write #"
-        if "\t" in line[: len(line) - len(line.lstrip())]:
+        if "\t" in whole[: len(whole) - len(whole.lstrip())]:
             return "\n  YAML does not allow tabs for indentation: use blanks"
     return f"\n  {shown}" if shown else ""
 
