@@ -251,7 +251,7 @@ class Tiers:
         self._votes_pipelined = self._by_tier(GroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
         self._masks: dict[tuple[object, ...], Flags | None] = {}
-        self._preferring: dict[tuple[int, int, str], bool] = {}
+        self._preferring: dict[tuple[int, int, str, int], bool] = {}
 
     # Orders: the first plugin that sees a difference decides; age and name break ties.
 
@@ -387,7 +387,7 @@ class Tiers:
         return min([most, *(limit for limit in limits if limit is not None)])
 
     def has_preferences(self, of: PodClass) -> bool:
-        key = (id(self._session.constraints(of)), of.kin, of.queue)
+        key = (id(self._session.constraints(of)), of.kin, of.queue, of.tag)
         if key not in self._preferring:
             self._preferring[key] = any(plugin.has_preference(of) for plugin in self._scores)
         return self._preferring[key]

@@ -43,6 +43,11 @@ from hekla.scheduler.rows import (
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
 WAITING_TIME = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+TASK_TOPOLOGY = (
+    "volcano.sh/task-topology-affinity",
+    "volcano.sh/task-topology-anti-affinity",
+    "volcano.sh/task-topology-task-order",
+)
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -185,6 +190,7 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         min_resources=None if resources is None else read_amounts(resources),
         min_quantities=_quantities(resources),
         waiting_time=_waiting_time(annotations_of(obj)),
+        task_topology=_task_topology(annotations_of(obj)),
         priority_class=str(spec.get("priorityClassName") or ""),
         created=_seconds(obj["metadata"]),
         phase=PodGroupPhase(status.get("phase") or PodGroupPhase.PENDING),
@@ -258,6 +264,11 @@ def _waiting_time(annotations: Mapping[str, str]) -> float | None:
         if seconds > 0:
             return seconds
     return None
+
+
+def _task_topology(annotations: Mapping[str, str]) -> tuple[str, str, str]:
+    affinity, anti_affinity, order = (annotations.get(name, "") for name in TASK_TOPOLOGY)
+    return (affinity, anti_affinity, order)
 
 
 def _claim_names(pod: str, spec: Obj) -> tuple[str, ...]:

@@ -234,6 +234,7 @@ class PodGroup:
     min_of_role: tuple[tuple[str, int], ...]
     min_resources: Amounts | None = field(hash=False)
     min_quantities: Mapping[str, Decimal] = field(hash=False)  # the same by the names a quota uses
+    task_topology: tuple[str, str, str]  # affinity, anti-affinity and order of roles, as annotated
     waiting_time: float | None  # seconds after which it enters whatever others say
     priority_class: str
     created: float

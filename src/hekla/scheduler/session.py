@@ -29,6 +29,8 @@ READY_STATUSES = (
 
 # moved(group, shape, how many pods of it came (or went, when negative))
 Listener = Callable[["GroupState", int, int], None]
+# moved(group, positions, node lines, +1 for coming or -1 for going)
+Mover = Callable[["GroupState", Sequence[int], Sequence[int], int], None]
 
 
 class Tried(NamedTuple):
@@ -139,6 +141,7 @@ class PodClass(NamedTuple):
     kin: int
     queue: str
     claims: tuple[Key, ...] = ()
+    tag: int = -1  # given by a plugin to pods it wants to judge one by one
 
 
 class Departure(NamedTuple):
@@ -163,6 +166,8 @@ class Session:
     total: Floats = field(init=False)
     crowd: Crowd = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
+    movers: list[Mover] = field(default_factory=list)
+    tags: dict[str, int] = field(default_factory=dict)  # by pod uid
     leaving: dict[str, Pod] = field(default_factory=dict)  # by uid: made to leave in this cycle, perhaps not for good
     due: float | None = None
     evictions: list[Departure] = field(default_factory=list)  # decided for good
@@ -204,7 +209,8 @@ class Session:
         pod, shape = state.group.pods[position], int(state.group.shape[position])
         kin = self.crowd.kin(pod) if self.crowd.active else NO_KIN
         claims = tuple(Key(pod.namespace, name) for name in pod.claims) if pod.claims else ()
-        return PodClass(shape, kin, state.queue.name, claims)
+        tag = self.tags.get(pod.uid, -1) if self.tags else -1
+        return PodClass(shape, kin, state.queue.name, claims, tag)
 
     def look_again_at(self, moment: float) -> None:
         """Ask for a cycle at a time when something may be decided differently, though nothing has changed."""
@@ -215,7 +221,7 @@ class Session:
 
     def is_social(self, of: PodClass) -> bool:
         """Whether where pods of the class may go depends on where pods are."""
-        return of.kin != NO_KIN or self.snapshot.shapes[of.shape].constraints.company is not None
+        return of.kin != NO_KIN or of.tag >= 0 or self.snapshot.shapes[of.shape].constraints.company is not None
 
     def request(self, shape: int) -> Floats:
         row: Floats = self.snapshot.requests[shape]
@@ -294,6 +300,8 @@ class Session:
         del self.leaving[state.group.pods[position].uid]
 
     def _move(self, state: GroupState, positions: Ints, nodes: Ints, sign: int) -> None:
+        for mover in self.movers:
+            mover(state, positions.tolist(), nodes.tolist(), sign)
         if self.crowd.active:
             self.crowd.move([state.group.pods[at] for at in positions.tolist()], nodes.tolist(), sign)
 

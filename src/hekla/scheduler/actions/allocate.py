@@ -93,6 +93,9 @@ def _runs(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
     differ = (np.diff(shapes) != 0) | (np.diff(roles) != 0)
     if session.crowd.active:
         differ |= np.diff([session.crowd.kin(group.pods[at]) for at in ordered.tolist()]) != 0
+    if session.tags:
+        tags = [session.tags.get(group.pods[at].uid, -1) for at in ordered.tolist()]
+        differ |= np.diff(tags) != 0
     if group.has_claims:
         claims = [group.pods[at].claims for at in ordered.tolist()]
         differ |= np.array([one != other for one, other in pairwise(claims)], dtype=bool)
