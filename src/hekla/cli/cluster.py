@@ -51,10 +51,11 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     from hekla.local.launch import launch_cluster
 
     layout = cluster.layout()
-    settings = ClusterSettings(data_dir=layout.root, **parameters)
+    copies = () if cluster.kubeconfig is None else (cluster.kubeconfig.absolute(),)
+    settings = ClusterSettings(data_dir=layout.root, hidden=copies, **parameters)
     settings.validate()
-    if cluster.kubeconfig is not None:
-        check_replaceable(cluster.kubeconfig)
+    for copy in copies:
+        check_replaceable(copy)
     if detach:
         launch_cluster(settings, outlives_us=True).wait_until_ready()
         _announce(layout, cluster.kubeconfig, stop=f"hekla down{_data_dir_flag(cluster)}")

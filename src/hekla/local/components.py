@@ -39,6 +39,8 @@ class ClusterSettings:
     simulated_nodes: int = 0
     scheduler_conf: Path | None = None
     log_level: str = "info"
+    hidden: tuple[Path, ...] = ()
+    """Files pods must not see, beside the data dir: copies of the kubeconfig."""
     temporary: bool = False
     """The data dir goes when the cluster does."""
 
@@ -128,24 +130,26 @@ def scheduler(layout: Layout, conf: Path | None) -> Component:
     return Component("scheduler", run, layout.log_of("scheduler"))
 
 
-def node(layout: Layout, credentials: Credentials, name: str, cpu: str, memory: str, gpus: int) -> Component:
+def node(
+    layout: Layout, credentials: Credentials, settings: ClusterSettings, name: str, cpu: str, memory: str
+) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.node import agent
 
-        settings = agent.NodeSettings(
+        own = agent.NodeSettings(
             name=name,
             data_dir=layout.nodes,
             cpu=cpu or None,
             memory=memory or None,
-            gpus=gpus,
+            gpus=settings.node_gpus,
             tls_certificate=credentials.node.certificate,
             tls_key=credentials.node.key,
             client_ca=credentials.ca,
-            hidden_paths=(layout.root,),
+            hidden_paths=(layout.root, *settings.hidden),
             volume_paths=(layout.volumes,),
         )
         async with _client(layout, f"node/{name}") as client:
-            await agent.run(client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
+            await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
 
     return Component(f"node-{name}", run, layout.log_of(f"node-{name}"))
 
@@ -176,7 +180,7 @@ def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings)
     memory = settings.node_memory or _share_of_memory(settings.nodes)
     for index in range(settings.nodes):
         name = "local" if settings.nodes == 1 else f"local-{index}"
-        found.append(node(layout, credentials, name, cpu, memory, settings.node_gpus))
+        found.append(node(layout, credentials, settings, name, cpu, memory))
     if settings.simulated_nodes:
         found.append(simulated_nodes(layout, settings))
     return found

@@ -12,7 +12,7 @@ from hekla.node.rootfs import Bind
 
 # Where people keep what would let a pod act as them elsewhere.
 _CREDENTIALS = (".ssh", ".kube", ".aws", ".azure", ".config/gcloud", ".docker", ".gnupg", ".netrc", ".git-credentials",
-                ".pypirc", ".npmrc", ".password-store")  # fmt: skip
+                ".pypirc", ".npmrc", ".password-store", ".local/state/hekla")  # fmt: skip
 
 
 class MountError(Exception):
