@@ -28,12 +28,12 @@ spec:
           containers:
             - name: main
               image: any
-              command: [sh, -c, "echo begun; sleep SECONDS; echo ended; exit 0"]
+              command: [sh, -c, "echo begun; until [ -e /go ]; do sleep 0.1; done; echo ended"]
 """
 
 
-def submit(cluster: LocalCluster, seconds: float) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=JOB.replace("SECONDS", str(seconds)))
+def submit(cluster: LocalCluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=JOB)
     eventually(lambda: phases(cluster) == ["Running"] * 3, what="three pods run")
 
 
@@ -41,7 +41,14 @@ def phases(cluster: LocalCluster) -> list[str]:
     return [pod["status"]["phase"] for pod in cluster.get("pod")["items"]]
 
 
+def release(cluster: LocalCluster) -> None:
+    """Let the pods finish: they wait for a file in their own file systems."""
+    for name in cluster.names("pod"):
+        eventually(lambda name=name: cluster.kubectl("exec", name, "--", "touch", "/go") == "", what=f"{name} is told")
+
+
 def check_the_end(cluster: LocalCluster, uids: set[str]) -> None:
+    release(cluster)
     cluster.kubectl("wait", "vcjob/steady", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
     pods = cluster.get("pod")["items"]
     assert {pod["metadata"]["uid"] for pod in pods} == uids, "a pod was replaced"
@@ -66,7 +73,7 @@ def _is_back(cluster: LocalCluster, component: str, killed: int) -> bool:
 def test_one_component_is_killed(component: str, data_dir: Path) -> None:
     cluster = LocalCluster(data_dir)
     with running(data_dir):
-        submit(cluster, 3)
+        submit(cluster)
         uids = uids_of(cluster)
         killed = cluster.components()[component]["pid"]
         os.kill(killed, signal.SIGKILL)
@@ -79,7 +86,7 @@ def test_one_component_is_killed(component: str, data_dir: Path) -> None:
 def test_everything_is_killed_and_started_again(data_dir: Path) -> None:
     cluster = LocalCluster(data_dir)
     with running(data_dir) as supervisor:
-        submit(cluster, 5)
+        submit(cluster)
         uids = uids_of(cluster)
         pids = [part["pid"] for part in cluster.components().values()]
         for pid in [supervisor.pid, *pids]:
