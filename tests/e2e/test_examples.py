@@ -1,0 +1,54 @@
+"""Every folder of `examples`: what its README says to type works, and shows what it says it shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.local_cluster import HEKLA, ROOT, clean_environment
+
+EXAMPLES = sorted(folder for folder in (ROOT / "examples").iterdir() if folder.is_dir())
+
+
+def steps(readme: Path) -> Iterator[tuple[str, list[str]]]:
+    """Commands and the lines shown below each."""
+    for block in re.findall(r"```console\n(.*?)```", readme.read_text(), re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = part.splitlines()
+            yield command, shown
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> None:
+    """All its commands in one shell, so that one can build upon another."""
+    written = list(steps(folder / "README.md"))
+    assert written
+    marker = "--- this was one command ---"
+    script = "".join(f"{command}\necho {shlex.quote(marker)}\n" for command, _ in written)
+    environment = {**clean_environment(), "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    environment["PATH"] = f"{HEKLA.parent}:{environment['PATH']}"
+    try:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            capture_output=True, text=True, timeout=110, env=environment, cwd=ROOT,
+        )  # fmt: skip
+    finally:
+        subprocess.run([HEKLA, "down"], capture_output=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for (command, shown), output in zip(written, done.stdout.split(marker), strict=False):
+        said = [" ".join(line.split()) for line in output.splitlines()]
+        for line in shown:
+            assert any(each.endswith(line) for each in said), f"{command} does not show {line!r} but:\n{output}"
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_example_has_a_job_and_few_words(folder: Path) -> None:
+    documents = [each for each in yaml.safe_load_all((folder / "job.yaml").read_text()) if each]
+    assert any(each["kind"] == "Job" for each in documents)
+    assert len((folder / "README.md").read_text().splitlines()) < 40
