@@ -175,6 +175,12 @@ class Bench:
 
         return await self.until(reached, f"{count} pods run") or []
 
+    async def until_gone(self, job: str = "demo") -> None:
+        async def gone() -> bool:
+            return await self.client.find(JOB, job, "default") is None
+
+        await self.until(gone, f"{job} is gone")
+
     async def settle(self) -> None:
         """Let everything that is going to happen happen."""
         await asyncio.sleep(60)
