@@ -52,9 +52,16 @@ class Rig:
     def data_dir(self) -> Path:
         return self.home / "node"
 
-    async def start_agent(self, *, isolation: str = "namespaces") -> None:
+    async def start_agent(self, *, isolation: str = "namespaces", gpus: int = 0) -> None:
         """Return when the node is ready."""
-        command = [*as_account(self.account), str(_AGENT), str(self.home / "api.sock"), str(self.data_dir), isolation]
+        command = [
+            *as_account(self.account),
+            str(_AGENT),
+            str(self.home / "api.sock"),
+            str(self.data_dir),
+            isolation,
+            str(gpus),
+        ]
         self.agent = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, env=environment(self.home), cwd="/"
         )

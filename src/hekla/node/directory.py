@@ -63,6 +63,14 @@ class PodDirectory:
         name = _checked(volume["name"])
         return self.memory / name if is_in_memory(volume) else self.path / "volumes" / name
 
+    def gpus(self) -> dict[str, list[int]]:
+        """The devices its containers have, by container."""
+        found: dict[str, list[int]] = records.read(str(self.path / "gpus.json")) or {}
+        return found
+
+    def write_gpus(self, assignment: dict[str, list[int]]) -> None:
+        records.write(str(self.path / "gpus.json"), assignment, durable=False)
+
     def kept(self, container: str) -> Path:
         """Where the container's environment is remembered while it runs. No volume's name begins with a dot."""
         return self.memory / ".containers" / _checked(container)
@@ -113,6 +121,7 @@ class PodDirectory:
         remove_tree(self.memory)
         remove_tree(self.etc)
         (self.path / "sandbox.json").unlink(missing_ok=True)
+        (self.path / "gpus.json").unlink(missing_ok=True)
 
     def remove(self) -> None:
         remove_tree(self.memory)

@@ -22,10 +22,10 @@ from hekla.client.recorder import NORMAL, WARNING
 from hekla.errors import ApiError, Disconnected
 from hekla.node.commands import remember
 from hekla.node.context import NodeContext
-from hekla.node.directory import PodDirectory
+from hekla.node.directory import PodDirectory, all_pods
 from hekla.node.exec import LaunchError
 from hekla.node.hooks import env as env_hook
-from hekla.node.hooks import hosts, images, mounts, volumes
+from hekla.node.hooks import gpus, hosts, images, mounts, volumes
 from hekla.node.hooks.sources import MissingSource, SourceKind, Sources, references, token_requests
 from hekla.node.records import ExitRecord
 from hekla.node.rootfs import Bind
@@ -81,7 +81,7 @@ class Starter:
             remember(self._directory, state.name, spec)
         except images.ImageError as error:
             return self._never_started(pod, state, Reason.NO_IMAGE, str(error))
-        except (MissingSource, mounts.MountError) as error:
+        except (MissingSource, mounts.MountError, gpus.NoFreeGpu) as error:
             return self._wait(pod, state, Reason.CONFIG_ERROR, str(error))
         except OSError as error:
             return self._wait(pod, state, Reason.CREATE_ERROR, str(error))
@@ -174,6 +174,7 @@ class Starter:
             "HOSTNAME": hosts.pod_hostname(pod),
             "HOME": _home(uid),
             **image.environment,
+            **self._gpus(container),
         }
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))
         attempt = self._directory.attempt(container["name"], number)
@@ -201,6 +202,22 @@ class Starter:
             "env": env,
             "cwd": str(container.get("workingDir") or image.working_dir),
         }
+
+    def _gpus(self, container: Obj) -> dict[str, str]:
+        """What shows a container its devices and no others; nothing on a node without any."""
+        total = self._context.settings.gpus
+        if not total:
+            return {}
+        own = self._directory.gpus()
+        # All of this runs in the agent's one thread: nobody else chooses meanwhile.
+        others = [each.gpus() for each in all_pods(self._directory.data_dir) if self._is_neighbour(each)]
+        assigned = gpus.assign(own, others, container, total)
+        if assigned != own:
+            self._directory.write_gpus(assigned)
+        return {gpus.VARIABLE: ",".join(map(str, assigned.get(container["name"], [])))}
+
+    def _is_neighbour(self, directory: PodDirectory) -> bool:
+        return directory.uid != self._directory.uid and directory.owner().get("node") == self._context.settings.name
 
     def _cgroups(self, container: Obj, number: int) -> list[str]:
         if self._context.cgroups is None:

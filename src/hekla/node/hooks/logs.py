@@ -148,10 +148,24 @@ class _Reader:
         return data[:whole]
 
     def _newer_files(self) -> list[BinaryIO]:
-        """Those after the one we are in, oldest first; all of them when it has been dropped already.
+        """Those after the one we are in, oldest first; all of them when it has been dropped already."""
+        while True:
+            newest = self._newest()
+            found = self._look()
+            if self._newest() == newest:
+                return found
+            # Files were renamed while we looked: their order may not be what their names said.
+            for file in found:
+                file.close()
 
-        Opened newest first: files renamed meanwhile are then met twice, and not missed.
-        """
+    def _newest(self) -> int | None:
+        try:
+            return self._path.stat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def _look(self) -> list[BinaryIO]:
+        """Newest first: one that is renamed meanwhile is then met twice, and not missed."""
         seen = {_inode(self._file)} if self._file is not None else set()
         found: list[BinaryIO] = []
         for name in [self._path.name, *(f"{self._path.name}.{number}" for number in range(1, LOG_FILES))]:
