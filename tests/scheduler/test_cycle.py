@@ -190,7 +190,7 @@ def place_all(snapshot: Snapshot, config: Any, of: PodClass, count: int, at_once
 def tables_of(session: Session) -> list[bytes]:
     tables = (session.idle, session.used, session.releasing, session.pipelined, session.assumed)
     return [table.tobytes() for table in tables] + [
-        repr({k: v for k, v in sorted(session.ports.items()) if v}).encode()
+        repr({k: sorted(map(repr, v)) for k, v in sorted(session.ports.items()) if v}).encode()
     ]
 
 

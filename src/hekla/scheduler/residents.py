@@ -12,9 +12,9 @@ from hekla.scheduler.rows import Pod, PodStatus
 from hekla.scheduler.session import GroupState, PodClass, Session
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Resident:
-    """A pod on a node."""
+    """A pod on a node. Not frozen: there are as many as pods, and freezing doubles what one costs."""
 
     state: GroupState
     position: int
@@ -52,6 +52,7 @@ class Residents:
 
     def __init__(self, session: Session, states: Iterable[GroupState], statuses: Sequence[PodStatus]) -> None:
         self._statuses = tuple(statuses)
+        self._codes = frozenset(map(int, statuses))  # plain numbers compare quickly
         self._by_line: dict[int, list[Resident]] = {}
         # What each node would gain if all of them left: never less than what some of them could free.
         self.most: Floats = np.zeros_like(session.idle)
@@ -61,15 +62,19 @@ class Residents:
 
     def on(self, line: int) -> list[Resident]:
         """Those still there, in the order of groups and pods."""
-        return [resident for resident in self._by_line.get(line, ()) if resident.status in self._statuses]
+        found = self._by_line.get(line, ())
+        return [resident for resident in found if int(resident.state.status[resident.position]) in self._codes]
 
     def _add(self, session: Session, lines: dict[str, int], state: GroupState) -> None:
         if not any(state.counts[status] for status in self._statuses):
             return
-        group = state.group
+        pods, shapes = state.group.pods, state.group.shape.tolist()
+        found: list[Resident] = []
         for position in np.flatnonzero(np.isin(state.status, self._statuses)).tolist():
-            pod, shape = group.pods[position], int(group.shape[position])
-            line = lines.get(pod.node)
-            if pod.preemptable and line is not None:
-                self._by_line.setdefault(line, []).append(Resident(state, position, line, shape))
-                self.most[line] += session.request(shape)
+            line = lines.get(pods[position].node)
+            if line is not None and pods[position].preemptable:
+                found.append(Resident(state, position, line, shapes[position]))
+                self._by_line.setdefault(line, []).append(found[-1])
+        if found:
+            requests = session.snapshot.requests[[resident.shape for resident in found]]
+            np.add.at(self.most, [resident.line for resident in found], requests)
