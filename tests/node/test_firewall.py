@@ -110,3 +110,19 @@ def test_rules_nft_does_not_understand_change_nothing_and_are_reported() -> None
             assert switch.set_rules("") == ""
 
     asyncio.run(main())
+
+
+def test_a_pod_reaches_itself_through_its_service() -> None:
+    async def main() -> None:
+        async with rig(ACCOUNTS[0]) as node:
+            await node.start_agent()
+            spec = {"selector": {"job": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}
+            await node.create("Service", "web", spec={**spec, "publishNotReadyAddresses": True})
+            serve = _SERVE.removeprefix("exec ")
+            await node.create_pod(
+                "narcissus", f"{serve} & sleep 1; {_CALL.format(host='web', port=80, timeout=8)}", labels={"job": "a"}
+            )
+            pod = await node.finished("narcissus")
+            assert exit_code(pod) == 0, node.log(pod)
+
+    asyncio.run(main())
