@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,12 +33,13 @@ def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> N
     assert written
     marker = "--- this was one command ---"
     script = "".join(f"{command}\necho {shlex.quote(marker)}\n" for command, _ in written)
-    environment = {**clean_environment(), "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    environment["PATH"] = f"{HEKLA.parent}:{environment['PATH']}"
+    # A copy: building a package leaves things beside it.
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    environment = an_environment(tmp_path)
     try:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
-            capture_output=True, text=True, timeout=110, env=environment, cwd=ROOT,
+            capture_output=True, text=True, timeout=110, env=environment, cwd=tmp_path,
         )  # fmt: skip
     finally:
         subprocess.run([HEKLA, "down"], capture_output=True, timeout=60, env=environment)
@@ -45,6 +48,21 @@ def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> N
         said = [" ".join(line.split()) for line in output.splitlines()]
         for line in shown:
             assert any(each.endswith(line) for each in said), f"{command} does not show {line!r} but:\n{output}"
+
+
+def an_environment(home: Path) -> dict[str, str]:
+    """A person's, with clusters and packages of its own; packages are built with what is here."""
+    packages = str(home / "packages")
+    return {
+        **clean_environment(),
+        "PATH": f"{HEKLA.parent}:{os.environ['PATH']}",
+        "PIP_NO_BUILD_ISOLATION": "false",  # pip's way of saying yes to that
+        "PIP_NO_DEPS": "true",
+        "PIP_TARGET": packages,
+        "PYTHONPATH": packages,
+        "TMPDIR": str(home),
+        "XDG_STATE_HOME": str(home),
+    }
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
