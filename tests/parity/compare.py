@@ -32,12 +32,12 @@ class Explanation:
     """An intended difference: which cases, where, and why."""
 
     reason: str
-    path: str
-    case: str = "*"
-    used: int = field(default=0, compare=False)
+    paths: list[str]
+    cases: list[str] = field(default_factory=lambda: ["*"])
+    used: int = 0
 
     def covers(self, case: str, path: str) -> bool:
-        return fnmatchcase(case, self.case) and fnmatchcase(path, self.path)
+        return any(fnmatchcase(case, one) for one in self.cases) and any(fnmatchcase(path, one) for one in self.paths)
 
 
 @dataclass
@@ -51,12 +51,9 @@ class Verdict:
 
 
 def read_explanations(path: Path) -> list[Explanation]:
-    """One entry may name several cases or several paths."""
     return [
-        Explanation(entry["reason"], one, case)
-        for entry in yaml.safe_load(path.read_text()) or ()
-        for one in _several(entry["path"])
-        for case in _several(entry.get("case", "*"))
+        Explanation(entry["reason"], _several(entry["path"]), _several(entry.get("case", "*")))
+        for entry in yaml.safe_load(path.read_text())
     ]
 
 

@@ -26,7 +26,7 @@ def test_what_upstream_itself_varies_is_not_compared() -> None:
 
 
 def test_an_explanation_is_used_where_it_fits_and_nowhere_else() -> None:
-    reason = Explanation("meant", "objects/*/status", "b-*")
+    reason = Explanation("meant", ["objects/*/status"], ["b-*"])
     recorded, found = {"objects": {"x": {"status": 1}}}, {"objects": {"x": {"status": 2}}}
     assert judge("b-1", recorded, found, [reason]).unexplained == []
     assert judge("c-1", recorded, found, [reason]).unexplained != []

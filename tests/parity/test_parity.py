@@ -69,4 +69,4 @@ def test_every_recording_comes_out_the_same_and_every_explanation_is_needed(tmp_
     with start_cluster(tmp_path / "real", *REAL) as cluster:
         verdicts += replayed(cluster, cases_like("e-*"), explanations)
     assert unexplained(verdicts) == ""
-    assert [one for one in explanations if not one.used] == []
+    assert [one.reason for one in explanations if not one.used] == []
