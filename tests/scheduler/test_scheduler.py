@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hekla.api.batches import BATCH_PATH
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
 from hekla.apiserver.app import build_app
@@ -25,14 +26,19 @@ from hekla.scheduler.scheduler import SchedulerSettings, run
 from tests.integration.virtual_loop import run_virtually
 from tests.scheduler.miniature import group_object, node_object, pod_object
 
+ABSENT = Answer(404, {}, b'{"kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"no"}')
 REFUSED = Answer(500, {}, b'{"kind":"Status","status":"Failure","reason":"InternalError","code":500,"message":"no"}')
 
 
 class Line:
-    """A connection to the server on which writes can be watched, refused, lost, or cut off for good."""
+    """A connection to the server on which writes can be watched, refused, lost, or cut off for good.
 
-    def __init__(self, transport: InProcessTransport) -> None:
+    Without `batches` the server looks like a real one: bindings go one by one.
+    """
+
+    def __init__(self, transport: InProcessTransport, *, batches: bool = True) -> None:
         self._transport = transport
+        self._batches = batches
         self.writes: list[str] = []
         self.fault: Callable[[str], str] = lambda write: ""
         self.cut_after: int | None = None
@@ -52,6 +58,8 @@ class Line:
             raise Disconnected("cut off")
         if fault == "refuse":
             return REFUSED
+        if path.startswith(BATCH_PATH) and not self._batches:
+            return ABSENT
         answer = await self._transport.send(method, path, body=body, headers=headers, timeout=timeout)
         if method != "GET":
             self.writes.append(write)
@@ -96,8 +104,8 @@ class Stage:
             for number, pod in enumerate(group.get("pods", ())):
                 await self._add_pod({"name": f"{group['name']}-t-{number}", "cpu": 1, **pod}, group["name"])
 
-    def start(self, settings: SchedulerSettings | None = None) -> Line:
-        self.line = Line(InProcessTransport(self._app))
+    def start(self, settings: SchedulerSettings | None = None, *, batches: bool = True) -> Line:
+        self.line = Line(InProcessTransport(self._app), batches=batches)
         self._task = asyncio.create_task(
             run(
                 Client(self.line),
@@ -251,18 +259,23 @@ def test_killed_after_any_write_it_finishes_when_started_again(writes: int) -> N
     on_stage(script)
 
 
-def test_refused_bindings_are_tried_again_and_not_in_a_hurry() -> None:
+def is_binding(write: str) -> bool:
+    return write.endswith(("/binding", "/bindingbatches"))
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_refused_bindings_are_tried_again_and_not_in_a_hurry(batches: bool) -> None:
     async def script(stage: Stage) -> None:
         await stage.add(GANG)
         refusals: list[str] = []
 
         def refuse(write: str) -> str:
-            if write.endswith("/binding") and len(refusals) < 9:
+            if is_binding(write) and len(refusals) < (3 if batches else 9):
                 refusals.append(write)
                 return "refuse"
             return ""
 
-        stage.start().fault = refuse
+        stage.start(batches=batches).fault = refuse
         await stage.until_bound(*MEMBERS)
         assert asyncio.get_running_loop().time() >= 3
         await stage.stop()
@@ -270,14 +283,15 @@ def test_refused_bindings_are_tried_again_and_not_in_a_hurry() -> None:
     on_stage(script)
 
 
-def test_a_binding_whose_answer_is_lost_is_not_made_twice() -> None:
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_binding_whose_answer_is_lost_is_not_made_twice(batches: bool) -> None:
     async def script(stage: Stage) -> None:
         await stage.add(GANG)
-        line = stage.start()
-        line.fault = lambda write: "lose" if write.endswith("/binding") else ""
+        line = stage.start(batches=batches)
+        line.fault = lambda write: "lose" if is_binding(write) else ""
         await stage.until_bound(*MEMBERS)
         await asyncio.sleep(10)
-        assert line.count("/binding") == 3
+        assert sum(is_binding(write) for write in line.writes) == (1 if batches else 3)
         await stage.stop()
 
     on_stage(script)
@@ -286,12 +300,23 @@ def test_a_binding_whose_answer_is_lost_is_not_made_twice() -> None:
 def test_a_lost_connection_in_the_middle_of_a_gang_leaves_no_half() -> None:
     async def script(stage: Stage) -> None:
         await stage.add(GANG)
-        line = stage.start()
+        line = stage.start(batches=False)
         line.fault = lambda write: "cut" if write.endswith(("a-t-1/binding", "a-t-2/binding")) else ""
         await asyncio.sleep(5)
         assert sum([bool(await stage.node_of(name)) for name in MEMBERS]) == 1
         line.fault = lambda write: ""
         await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_where_the_server_can_a_gang_is_bound_in_one_write() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        line = stage.start()
+        await stage.until_bound(*MEMBERS)
+        assert [write for write in line.writes if is_binding(write)] == ["POST /apis/hekla.dev/v1/bindingbatches"]
         await stage.stop()
 
     on_stage(script)

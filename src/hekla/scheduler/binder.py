@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hekla.api.batches import Binding
 from hekla.api.kinds import POD, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import Key, timestamp
 from hekla.client.recorder import NORMAL, WARNING, Recorder
@@ -80,8 +81,9 @@ class Binder:
         self._scheduled_events = scheduled_events
         self._scheduler_name = scheduler_name
         self._wake = wake
-        self._bindings: WorkQueue[str] = WorkQueue()
-        self._targets: dict[str, tuple[Pod, str, bool]] = {}
+        self._bindings: WorkQueue[int] = WorkQueue()
+        self._gangs: dict[int, list[tuple[Pod, str]]] = {}
+        self._taken = 0
         self._evictions: WorkQueue[str] = WorkQueue()
         self._leaving: dict[str, Eviction] = {}
         self._failures: dict[str, int] = {}
@@ -114,11 +116,12 @@ class Binder:
                 log.info("placement overtaken", group=placement.group.name)
                 self._wake()
                 continue
-            announce = len(placement) <= self._scheduled_events
-            for pod, node in placement.pairs():
+            gang = list(placement.pairs())
+            for pod, _ in gang:
                 self._wishes.pop(("pod", pod.uid), None)
-                self._targets[pod.uid] = (pod, node, announce)
-                self._bindings.add(pod.uid)
+            self._taken += 1
+            self._gangs[self._taken] = gang
+            self._bindings.add(self._taken)
         for eviction in plan.evictions:
             if self._cache.assume_evicted(eviction.pod):
                 self._leaving[eviction.pod.uid] = eviction
@@ -134,33 +137,45 @@ class Binder:
 
     async def _bind_for_ever(self) -> None:
         while True:
-            uid = await self._bindings.get()
+            number = await self._bindings.get()
             try:
-                await self._bind(uid)
+                await self._bind(self._gangs.pop(number))
             finally:
-                self._bindings.done(uid)
+                self._bindings.done(number)
 
-    async def _bind(self, uid: str) -> None:
-        pod, node, announce = self._targets.pop(uid)
+    async def _bind(self, gang: list[tuple[Pod, str]]) -> None:
+        """Place pods that belong together: all of them or none, where the server can promise that."""
+        bindings = [Binding(pod.namespace, pod.name, node, pod.uid) for pod, node in gang]
         try:
-            await self._client.bind(pod.namespace, pod.name, node, uid=pod.uid)
+            answers: list[ApiError | None] = await self._client.bind_many(bindings, all_or_nothing=True)
         except Disconnected as error:
-            log.info("bind answer lost, looking again", pod=pod.name, node=node, error=error)
-            await self._look_again(pod)
-        except (Conflict, NotFound) as error:
+            log.info("bind answers lost, looking again", pods=len(gang), error=error)
+            for pod, _ in gang:
+                await self._look_again(pod)
+            return
+        announce = len(gang) <= self._scheduled_events
+        for (pod, node), answer in zip(gang, answers):
+            if answer is None:
+                self._bound(pod, node, announce=announce)
+            else:
+                await self._refused(pod, node, answer)
+
+    def _bound(self, pod: Pod, node: str, *, announce: bool) -> None:
+        self._failures.pop(pod.uid, None)
+        log.debug("bound", pod=pod.name, namespace=pod.namespace, node=node)
+        if announce:
+            text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+            self._recorder.event(_pod_reference(pod), NORMAL, "Scheduled", text)
+
+    async def _refused(self, pod: Pod, node: str, error: ApiError) -> None:
+        if isinstance(error, Conflict | NotFound):
             log.info("bind refused", pod=pod.name, node=node, error=error)
             await self._look_again(pod)
-        except ApiError as error:
-            log.warning("bind failed", pod=pod.name, node=node, error=error)
-            self._give_up(pod)
-            condition = Condition("SchedulerError", f"failed to bind to node {node}: {error}")
-            self._wish(("pod", pod.uid), _PodWish(pod, condition))
-        else:
-            self._failures.pop(pod.uid, None)
-            log.debug("bound", pod=pod.name, namespace=pod.namespace, node=node)
-            if announce:
-                text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-                self._recorder.event(_pod_reference(pod), NORMAL, "Scheduled", text)
+            return
+        log.warning("bind failed", pod=pod.name, node=node, error=error)
+        self._give_up(pod)
+        condition = Condition("SchedulerError", f"failed to bind to node {node}: {error}")
+        self._wish(("pod", pod.uid), _PodWish(pod, condition))
 
     async def _look_again(self, pod: Pod) -> None:
         """The binding may or may not have happened: what the server says now is what holds."""
