@@ -13,6 +13,7 @@ from hekla.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
 from hekla.cli.connection import ClusterOptions
 from hekla.cli.output import print_table
 from hekla.client.rest import Client
+from hekla.clock import SystemClock
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
@@ -26,7 +27,7 @@ async def read_cluster(client: Client) -> list[Obj]:
 
 
 def rehearse_with(config: Config, cluster: Iterable[Obj], extra: Iterable[Obj] = ()) -> Plan:
-    return rehearse([*cluster, *extra], config)
+    return rehearse([*cluster, *extra], config, now=SystemClock().now().timestamp())
 
 
 def scheduler_conf_option(command: Any) -> Any:
