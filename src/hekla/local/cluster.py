@@ -52,13 +52,14 @@ def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> 
         credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
         write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
         _record_scheduler_conf(layout, settings.scheduler_conf)
-        components.preload()
+        components.preload_apiserver()
         supervisor = Supervisor(layout.status, settings.log_level)
         supervisor.open()
         try:
             # 3. The API server first: everything else speaks to it. It keeps its port across restarts.
             port = settings.port or _last_port(layout)
-            words = supervisor.start([components.apiserver(layout, credentials, port)])
+            first = components.apiserver(layout, credentials, port)
+            words = supervisor.start([first], meanwhile=components.preload_workers)
             if not supervisor.stopping:
                 port = int(words[APISERVER])
                 supervisor.replace(components.apiserver(layout, credentials, port))

@@ -14,6 +14,7 @@ from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.core import DEFAULT_SCHEDULER
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from hekla.client.transport import load_http_library
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
@@ -186,15 +187,21 @@ def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings)
     return found
 
 
-def preload() -> None:
-    """Import what the components need, once, before they are forked."""
+def preload_apiserver() -> None:
+    """Import what the API server needs, once, before it is forked."""
+    _import("uvloop", "uvicorn", "hekla.apiserver.server", "hekla.admission.review", "hekla.local.bootstrap")
+
+
+def preload_workers() -> None:
+    """Import what the others need, while the API server starts."""
     for key in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         # NumPy's BLAS would start threads at import; nothing here multiplies matrices.
         os.environ.setdefault(key, "1")
-    modules: tuple[str, ...] = (
-        "aiohttp", "uvloop", "uvicorn", "hekla.apiserver.server", "hekla.admission.review", "hekla.controllers",
-        "hekla.scheduler.scheduler", "hekla.node.agent", "hekla.local.builtins", "hekla.client.kubeconfig",
-    )  # fmt: skip
+    load_http_library()
+    _import("hekla.controllers", "hekla.scheduler.scheduler", "hekla.node.agent", "hekla.local.builtins")
+
+
+def _import(*modules: str) -> None:
     for module in modules:
         importlib.import_module(module)
 

@@ -86,12 +86,17 @@ class Supervisor:
     def stopping(self) -> bool:
         return self._stopping
 
-    def start(self, components: Sequence[Component]) -> dict[str, str]:
-        """Start these side by side and wait until each is ready; returns their words by name."""
+    def start(self, components: Sequence[Component], *, meanwhile: Callable[[], None] | None = None) -> dict[str, str]:
+        """Start these side by side and wait until each is ready; returns their words by name.
+
+        `meanwhile` is work for us while they start.
+        """
         for component in components:
             process = _Process(component)
             self._processes[component.name] = process
             self._spawn(process)
+        if meanwhile is not None:
+            meanwhile()
         deadline = time.monotonic() + _START_SECONDS
         started = [self._processes[component.name] for component in components]
         while not self._stopping and any(process.ready_word is None for process in started):
