@@ -1,4 +1,4 @@
-"""Go durations, as the API writes them: `5m`, `1h30m`, `3m41.5s`."""
+"""Durations: as the API writes them (Go's `5m`, `1h30m`, `3m41.5s`) and as people read them."""
 
 from __future__ import annotations
 
@@ -51,3 +51,30 @@ def format_duration(seconds: float) -> str:
     if hours:
         text = f"{hours}h{text}"
     return sign + text
+
+
+def human_duration(seconds: int) -> str:
+    """As kubectl says how long: `5s`, `3m20s`, `4h`, `12d`; more precise the shorter it is."""
+    if seconds < 0:
+        return "0s" if seconds >= -2 else "<invalid>"
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, rest = divmod(seconds, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours, rest = divmod(minutes, 60)
+    if hours < 8:
+        return f"{hours}h{rest}m" if rest else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    days, rest = divmod(hours, 24)
+    if days < 8:
+        return f"{days}d{rest}h" if rest else f"{days}d"
+    if days < 365 * 2:
+        return f"{days}d"
+    years, rest = divmod(days, 365)
+    if years < 8:
+        return f"{years}y{rest}d" if rest else f"{years}y"
+    return f"{years}y"

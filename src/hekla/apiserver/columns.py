@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from hekla.api.duration import human_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import parse_timestamp
 
@@ -25,32 +26,6 @@ def age(text: str | None, now: datetime) -> str:
     except ValueError:
         return "<invalid>"
     return human_duration(seconds)
-
-
-def human_duration(seconds: int) -> str:
-    if seconds < 0:
-        return "0s" if seconds >= -2 else "<invalid>"
-    if seconds < 120:
-        return f"{seconds}s"
-    minutes, rest = divmod(seconds, 60)
-    if minutes < 10:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours, rest = divmod(minutes, 60)
-    if hours < 8:
-        return f"{hours}h{rest}m" if rest else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    days, rest = divmod(hours, 24)
-    if days < 8:
-        return f"{days}d{rest}h" if rest else f"{days}d"
-    if days < 365 * 2:
-        return f"{days}d"
-    years, rest = divmod(days, 365)
-    if years < 8:
-        return f"{years}y{rest}d" if rest else f"{years}y"
-    return f"{years}y"
 
 
 def _at(*path: str, default: Any = _NONE) -> Cell:

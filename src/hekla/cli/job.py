@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
-from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, Obj
-from hekla.api.meta import name_of, namespace_of, owner_reference, parse_timestamp, uid_of
+from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
+from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.manifest import Document, read_manifest
-from hekla.cli.named import chosen_name, name_argument, pods_of
+from hekla.cli.named import chosen_name, issue_command, name_argument, pods_of
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.progress import failures, is_finished, phase_of, started_at, task_rows, waiting_reason
 from hekla.cli.submit import check_documents, create_document
@@ -302,19 +302,7 @@ def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) ->
         found = await client.get(JOB, name, connection.namespace)
         if phase_of(found) in FINISHED_JOB_PHASES:
             raise UsageError(f"{name} has ended ({phase_of(found)})")
-        target = owner_reference(found, JOB)
-        command = {
-            "apiVersion": COMMAND.api_version,
-            "kind": COMMAND.kind,
-            "metadata": {
-                "generateName": f"{name}-{action.lower()}-",
-                "namespace": connection.namespace,
-                "ownerReferences": [target],
-            },
-            "action": action.value,
-            "target": target,
-        }
-        await client.create(COMMAND, command)
+        await issue_command(client, JOB, name, action, connection.namespace)
 
     with_client(connection, work)
     click.echo(f"job.batch.volcano.sh/{name}: {doing}")

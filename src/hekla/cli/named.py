@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from hekla.api.batch import JOB_NAME
-from hekla.api.kinds import POD, Kind, Obj
-from hekla.api.meta import is_owned_by, name_of, namespace_of
+from hekla.api.batch import JOB_NAME, JobAction
+from hekla.api.kinds import COMMAND, POD, Kind, Obj
+from hekla.api.meta import is_owned_by, name_of, namespace_of, owner_reference
 from hekla.cli.connection import ClusterOptions, with_client
 from hekla.cli.output import print_document
 from hekla.client.rest import Client
@@ -59,3 +59,20 @@ def print_one(obj: Obj, style: str = "yaml") -> None:
     """The object without what only machines read."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     print_document({**obj, "metadata": metadata}, style)
+
+
+async def issue_command(client: Client, kind: Kind, name: str, action: JobAction, namespace: str) -> None:
+    """Ask the controllers for an action on an object, as vcctl does: by a Command that names it."""
+    target = owner_reference(await client.get(kind, name, namespace), kind)
+    command = {
+        "apiVersion": COMMAND.api_version,
+        "kind": COMMAND.kind,
+        "metadata": {
+            "generateName": f"{name}-{action.lower()}-",
+            "namespace": namespace,
+            "ownerReferences": [target],
+        },
+        "action": action.value,
+        "target": target,
+    }
+    await client.create(COMMAND, command)

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from hekla.api.duration import human_duration
+
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Left-aligned columns three blanks apart."""
@@ -41,18 +43,4 @@ def age(since: datetime | None, now: datetime) -> str:
 
 
 def duration(total: float) -> str:
-    seconds = max(0, int(total))
-    if seconds < 120:
-        return f"{seconds}s"
-    minutes, rest = divmod(seconds, 60)
-    if minutes < 10:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours, rest = divmod(minutes, 60)
-    if hours < 8:
-        return f"{hours}h{rest}m" if rest else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    days, rest = divmod(hours, 24)
-    return f"{days}d{rest}h" if days < 8 and rest else f"{days}d"
+    return human_duration(max(0, int(total)))

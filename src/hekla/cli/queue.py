@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from hekla.api.batch import JobAction
-from hekla.api.kinds import COMMAND, POD_GROUP, QUEUE, Obj
-from hekla.api.meta import name_of, owner_reference
-from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
+from hekla.api.kinds import POD_GROUP, QUEUE, Obj
+from hekla.api.meta import name_of
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
-from hekla.cli.named import chosen_name, delete_one, name_argument
+from hekla.cli.named import chosen_name, delete_one, issue_command, name_argument
 from hekla.cli.output import print_document, print_table
 from hekla.client.rest import Client
 from hekla.errors import UsageError
@@ -103,7 +103,7 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
     match action:
         case "open" | "close":
             verb = JobAction.OPEN_QUEUE if action == "open" else JobAction.CLOSE_QUEUE
-            with_client(connection, lambda client: _issue(client, connection, name, verb))
+            with_client(connection, lambda client: issue_command(client, QUEUE, name, verb, connection.namespace))
         case "update":
             if not weight:
                 raise UsageError("when update queue, weight must be specified, it must be a positive number")
@@ -139,19 +139,3 @@ def _row(found: Obj, groups: list[Obj]) -> list[object]:
     spec, status = found.get("spec") or {}, found.get("status") or {}
     counts = [phases.count(phase) for phase in _PHASES]
     return [name, spec.get("weight", 1), status.get("state") or "-", spec.get("parent") or "-", *counts]
-
-
-async def _issue(client: Client, connection: Connection, name: str, action: JobAction) -> None:
-    target = owner_reference(await client.get(QUEUE, name), QUEUE)
-    command = {
-        "apiVersion": COMMAND.api_version,
-        "kind": COMMAND.kind,
-        "metadata": {
-            "generateName": f"{name}-{action.lower()}-",
-            "namespace": connection.namespace,
-            "ownerReferences": [target],
-        },
-        "action": action.value,
-        "target": target,
-    }
-    await client.create(COMMAND, command)
