@@ -64,7 +64,7 @@ def test_creating_many_gives_the_same_results_from_every_server(batches: bool) -
         results = await client.create_many(CONFIG_MAP, [config_map(f"c{n}") for n in range(100)])
         assert [n for n, each in enumerate(results) if isinstance(each, AlreadyExists)] == [7]
         assert [each["metadata"]["name"] for each in results[:3] if isinstance(each, dict)] == ["c0", "c1", "c2"]
-        assert transport.most_in_flight <= 32
+        assert transport.most_in_flight <= 64
         await client.create_many(CONFIG_MAP, [config_map(f"d{n}") for n in range(2)])
         assert transport.sent.count(f"GET {BATCH_PATH}") == 1, "asked once"
         return len(transport.sent)
