@@ -24,6 +24,8 @@ def test_the_life_of_a_job_under_kubectl(cluster: LocalCluster) -> None:
     assert "Completed" in seen
     assert "hello-gang-worker-2" in seen
     assert "the sum of our ranks is 3" in cluster.kubectl("logs", "-f", "hello-gang-worker-0")
+    for follow in ((), ("-f",)):
+        assert cluster.hekla("logs", *follow, "hello-gang").stdout.count("the sum of our ranks is 3") == 3
     described = cluster.kubectl("describe", "vcjob", "hello-gang")
     assert "Completed" in described
     assert "Events:" in described

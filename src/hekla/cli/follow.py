@@ -60,6 +60,7 @@ class Follower:
         self._streams: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._last_seen = job
         self._gone = False
+        self._synced = False
         self._trouble_since: float | None = None
         self._lost: Disconnected | None = None
 
@@ -73,11 +74,12 @@ class Follower:
             informer.subscribe(self._note)
         async with asyncio.TaskGroup() as group:
             watches = [group.create_task(informer.run()) for informer in informers]
-            while not self._ended() and self._lost is None:
+            watches.append(group.create_task(self._tell_synced(informers)))
+            while self._lost is None and not (self._synced and self._ended()):
                 self._changed.clear()
-                if all(informer.has_synced for informer in informers):
+                if self._synced:
                     self._look(group)
-                if not self._ended():
+                if not (self._synced and self._ended()):
                     await self._changed.wait()
             if self._lost is None:
                 self._look(group)
@@ -100,6 +102,13 @@ class Follower:
     def group(self) -> Obj | None:
         found = self._group.all()
         return found[0] if found else None
+
+    async def _tell_synced(self, informers: list[Informer]) -> None:
+        for informer in informers:
+            await informer.synced()
+        self._gone = not self._job.all()
+        self._synced = True
+        self._changed.set()
 
     def _ended(self) -> bool:
         return self._gone or is_finished(self._last_seen)
