@@ -27,6 +27,16 @@ def test_binding_places_the_pod_and_says_so() -> None:
     with_server(script)
 
 
+def test_a_bound_pod_no_longer_waits_for_the_node_it_was_promised() -> None:
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(POD, pod())
+        await rig.client.update_status(POD, {**made, "status": {**made["status"], "nominatedNodeName": "n1"}})
+        await rig.client.bind("default", "p", "n2", uid=made["metadata"]["uid"])
+        assert "nominatedNodeName" not in (await rig.client.get(POD, "p", "default"))["status"]
+
+    with_server(script)
+
+
 def test_of_many_binds_at_once_one_wins() -> None:
     async def script(rig: Rig) -> None:
         made = await rig.client.create(POD, pod())

@@ -35,8 +35,11 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def start_control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlane]:
-    """etcd, kube-apiserver and kube-controller-manager; all gone when the block ends."""
+def start_control_plane(binaries: Path, directory: Path, *, bare: bool = False) -> Iterator[ControlPlane]:
+    """etcd, kube-apiserver and kube-controller-manager; all gone when the block ends.
+
+    A bare one has no controllers, and lets pods and nodes in as they are.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     credentials = ensure_credentials(directory, clock=SystemClock(), rng=secrets.SystemRandom())
     token = secrets.token_hex(16)
@@ -47,15 +50,18 @@ def start_control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlan
     try:
         processes.append(_start(directory, "etcd", _etcd(binaries, directory, client_port, peer_port)))
         api_server = _api_server(binaries, directory, credentials, client_port, api_port)
+        if bare:
+            api_server.append("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
         processes.append(_start(directory, "kube-apiserver", api_server))
         kubeconfig = _write_kubeconfig(directory / "kubeconfig", api_port, token)
         eventually(
             lambda: _is_ready(api_port, token, processes), seconds=_READY_SECONDS, what="kube-apiserver is ready"
         )
-        manager = _controller_manager(binaries, directory, kubeconfig, manager_port)
-        processes.append(_start(directory, "kube-controller-manager", manager))
-        account = "/api/v1/namespaces/default/serviceaccounts/default"
-        eventually(lambda: _get(api_port, account, token) == 200, what="the default service account exists")
+        if not bare:
+            manager = _controller_manager(binaries, directory, kubeconfig, manager_port)
+            processes.append(_start(directory, "kube-controller-manager", manager))
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            eventually(lambda: _get(api_port, account, token) == 200, what="the default service account exists")
         yield ControlPlane(kubeconfig, credentials, binaries / "kubectl")
     finally:
         for process in reversed(processes):

@@ -138,7 +138,9 @@ class Bind:
         annotations = (self._binding.get("metadata") or {}).get("annotations")
         if annotations:
             pod["metadata"].setdefault("annotations", {}).update(annotations)
-        _set_scheduled(pod.setdefault("status", {}), self._now)
+        status = pod.setdefault("status", {})
+        status.pop("nominatedNodeName", None)  # it has a node: for which one room was made is history
+        _set_scheduled(status, self._now)
         return pod
 
     def _check(self, pod: Obj) -> None:

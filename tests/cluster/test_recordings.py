@@ -1,0 +1,111 @@
+"""Upstream's recorded decisions, played to `hekla scheduler` on a real kube-apiserver, where they were recorded.
+
+A selection in every run, one or two of each topic; `scripts/test-cluster -m every_recording` plays the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hekla.api import kinds
+from hekla.client.kubeconfig import client_from_files
+from hekla.client.rest import Client
+from hekla.errors import NotFound
+from tests.cluster.components import HEKLA
+from tests.cluster.control_plane import ControlPlane, find_binaries, start_control_plane
+from tests.eventually import eventually
+from tests.scheduler.recorded import all_names, explained, load, unexplained
+from tests.scheduler.replay import NAMESPACE, Replay
+
+QUIET_SECONDS = 2.0
+ALWAYS = (
+    "backfill-mixed-gang",
+    "capacity-reclaim",
+    "enqueue-one-of-two",
+    "gang-partial",
+    "later-members-complete",
+    "message-gang-cpu-and-taint",
+    "preempt-unmarked-pods",
+    "reclaim-gang-of-two",
+    "sla-own-time",
+)
+OTHERS = [name for name in all_names() if name not in ALWAYS and name not in explained()["waiting"]]
+_WIPED = (kinds.POD, kinds.POD_GROUP, kinds.POD_DISRUPTION_BUDGET, kinds.QUEUE, kinds.NODE, kinds.PRIORITY_CLASS)
+
+
+@pytest.fixture(scope="module")
+def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A kube-apiserver with our kinds and nothing that acts beside the scheduler."""
+    binaries = find_binaries()
+    if binaries is None:
+        raise RuntimeError("set HEKLA_ENVTEST: the recordings want a server with nothing else on it")
+    with start_control_plane(binaries, tmp_path_factory.mktemp("bare"), bare=True) as plane:
+        subprocess.run(
+            [HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True
+        )
+        listing = [plane.kubectl, "--kubeconfig", plane.kubeconfig, "get", "podgroups,queues", "-A"]
+        eventually(lambda: not subprocess.run(listing, capture_output=True).returncode, what="our kinds are served")
+        yield plane
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", ALWAYS)
+def test_the_outcome_is_upstreams(name: str, bare_plane: ControlPlane, tmp_path: Path) -> None:
+    asyncio.run(play(name, bare_plane, tmp_path))
+
+
+@pytest.mark.every_recording
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_outcome_is_upstreams_everywhere(name: str, bare_plane: ControlPlane, tmp_path: Path) -> None:
+    asyncio.run(play(name, bare_plane, tmp_path))
+
+
+async def play(name: str, plane: ControlPlane, directory: Path) -> None:
+    recording = load(name)
+    async with client_from_files([plane.kubeconfig]) as client:
+        await wipe(client)
+        replay = Replay(recording, client, quiet=QUIET_SECONDS)
+        await replay.run(Scheduler(plane, directory).running, directory)
+    assert unexplained(recording, replay.stages, replay.events) == {}
+
+
+async def wipe(client: Client) -> None:
+    """The cluster as a scenario wants to find it: empty, with its namespace."""
+    for kind in _WIPED:
+        for obj in (await client.list(kind)).items:
+            meta = obj["metadata"]
+            if not meta["name"].startswith("system-"):
+                with contextlib.suppress(NotFound):
+                    grace = 0 if kind is kinds.POD else None
+                    await client.delete(kind, meta["name"], meta.get("namespace"), grace_seconds=grace)
+    for namespace in (NAMESPACE, "kube-system"):
+        if await client.find(kinds.NAMESPACE, namespace) is None:
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await client.create(kinds.NAMESPACE, made)
+        await client.raw("DELETE", kinds.EVENT.path(namespace))
+
+
+class Scheduler:
+    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        self._plane = plane
+        self._log = directory / "scheduler.log"
+
+    @contextlib.asynccontextmanager
+    async def running(self, conf: Path) -> AsyncIterator[None]:
+        command = [HEKLA, "scheduler", "--kubeconfig", self._plane.kubeconfig, "--scheduler-conf", conf]
+        with self._log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        try:
+            await asyncio.to_thread(eventually, lambda: "scheduler ready" in self._log.read_text(), what="it is ready")
+            yield
+            assert process.poll() is None, self._log.read_text()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
