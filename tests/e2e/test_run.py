@@ -138,10 +138,10 @@ def test_all_mistakes_of_a_job_are_told_at_once_with_line_and_field(tmp_path: Pa
     assert done.returncode == 3, done.stdout + done.stderr
     told = [line.removeprefix("error: ").removeprefix(str(path)) for line in done.stderr.splitlines()]
     assert [": ".join(line.split(": ")[:2]) for line in told] == [
-        ":7: spec.zork",
-        ":14: spec.tasks[1].name",
         ":6: spec.minAvailable",
+        ":7: spec.zork",
         ":9: spec.plugins.nonsense",
+        ":14: spec.tasks[1].name",
     ]
 
 

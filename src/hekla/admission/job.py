@@ -57,12 +57,17 @@ def default_changed_job(job: Obj) -> None:
 
 def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:
     """Everything that is wrong with a new Job, as one message; empty when nothing is."""
+    return "".join(new_job_messages(job, queues, plugins)).strip()
+
+
+def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> list[str]:
+    """What is wrong with a new Job, one by one; an empty text is nothing. Punctuated to be put together."""
     spec = job.get("spec") or {}
     name, tasks = job["metadata"]["name"], spec.get("tasks") or []
     if not tasks:
-        return "No task specified in job spec"
+        return ["No task specified in job spec"]
     if _mpi_master_missing(spec, tasks, plugins):
-        return "The specified mpi master task was not found"
+        return ["The specified mpi master task was not found"]
     messages = [_TIERS if _both_tiers(spec.get("networkTopology")) else ""]
     replicas = 0
     seen: set[str] = set()
@@ -90,7 +95,7 @@ def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str
     dependencies = {task["name"]: (task.get("dependsOn") or {}).get("name") or [] for task in tasks}
     if any(dependencies.values()) and not is_acyclic(dependencies):
         messages.append(" job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);")
-    return "".join(messages).strip()
+    return messages
 
 
 def plugin_warnings(job: Obj, plugins: Flags) -> list[str]:

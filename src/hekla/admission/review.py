@@ -15,6 +15,7 @@ from hekla.admission.hypernode import validate_hyper_node
 from hekla.admission.job import (
     default_changed_job,
     default_job,
+    new_job_messages,
     plugin_warnings,
     validate_changed_job,
     validate_new_job,
@@ -26,7 +27,7 @@ from hekla.admission.queue import default_queue, validate_queue, validate_queue_
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import Flag, flags_of, registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
-from hekla.api.meta import name_of
+from hekla.api.meta import name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader
 
@@ -87,6 +88,24 @@ class VolcanoAdmission:
         if kind == JOB and request["operation"] == _CREATE:
             warnings = plugin_warnings(request["object"], self._plugins)
         return _allowed(request, warnings)
+
+    async def faults_of_new(self, kind: Kind, obj: Obj) -> list[str]:
+        """What would be refused in an object as a person wrote it, one by one, whatever its schema says.
+
+        For tools that want to tell all mistakes at once: a server stops at the schema's.
+        """
+        filled = deepcopy(obj)
+        request = {"operation": _CREATE, "object": filled, "namespace": namespace_of(obj)}
+        try:
+            await self._default(kind, filled, request)
+            if kind == JOB:
+                messages = new_job_messages(filled, await self._queues(), self._plugins)
+            else:
+                messages = [await self._fault(kind, request) if (kind, _CREATE) in _CHECKED else ""]
+        except (TypeError, ValueError, AttributeError, KeyError):
+            # Not of the right shape: the schema has said so.
+            return []
+        return [message.strip(" ;") for message in messages if message.strip(" ;")]
 
     async def _default(self, kind: Kind | None, obj: Obj, request: Obj) -> None:
         if kind == JOB and request["operation"] == _UPDATE:

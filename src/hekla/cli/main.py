@@ -30,6 +30,8 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "logs": ("hekla.cli.logs", "logs", "Print a job's logs, merged and prefixed by pod."),
     "why": ("hekla.cli.why", "why", "Say why a job is waiting."),
     "plan": ("hekla.cli.plan", "plan", "Say where a job's pods would go, before it is submitted."),
+    "lint": ("hekla.cli.lint", "lint", "Find what is wrong or doubtful in job files, with no cluster."),
+    "render": ("hekla.cli.render", "render", "Print the objects a job would become, with no cluster."),
     "job": ("hekla.cli.job", "job", "List, view, run, suspend, resume and delete jobs."),
     "queue": ("hekla.cli.queue", "queue", "Create, list, open, close and delete queues."),
     "pod": ("hekla.cli.pod", "pod", "List the pods of jobs."),
@@ -44,7 +46,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
 }
 _SECTIONS = (
-    ("Run", ("run", "plan", "logs", "why", "events")),
+    ("Run", ("run", "plan", "logs", "why", "events", "lint", "render")),
     ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate")),
     ("Local cluster", ("up", "down", "status")),
     ("On a cluster of your own", ("install", "controllers", "scheduler", "webhook", "node", "apiserver")),

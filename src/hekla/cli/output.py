@@ -25,9 +25,21 @@ def print_document(document: Any, style: str) -> None:
     if style == "json":
         click.echo(json.dumps(document, indent=2))
     else:
-        import yaml
+        click.echo(_yaml_text(document).rstrip())
 
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+
+def _yaml_text(document: Any) -> str:
+    """YAML in which text of several lines stands as it is."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """A dumper of its own, so that nobody else's changes."""
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, represent)
+    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def style(text: str, colour: str) -> str:

@@ -7,7 +7,6 @@ core places them on a copy of the cluster.
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,13 @@ from hekla.cli.rehearse import (
     rehearse_with,
     scheduler_conf_option,
 )
+from hekla.cli.render import build_shaped_pod
 from hekla.cli.submit import check_documents, create_document
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.controllers.job.model import Job, read_job
 from hekla.controllers.job.plugin import configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
-from hekla.controllers.job.pods import build_pod
 from hekla.scheduler.config import Config
 
 
@@ -96,9 +95,7 @@ async def _render_pods(client: Client, job: Job) -> list[Obj]:
     for task in job.tasks:
         defaults: Obj | None = None
         for index in range(task.replicas):
-            pod = build_pod(job, task, index, claims={}, rng=random.Random(0))
-            for configured in plugins:
-                configured.plugin.shape_pod(pod, job)
+            pod = build_shaped_pod(job, plugins, task, index)
             if defaults is None:
                 defaults = (await client.create(POD, _nameless(pod), dry_run=True))["spec"]
             pods.append(_as_if_stored({**pod, "spec": defaults}))

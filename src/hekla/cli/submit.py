@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
-from copy import deepcopy
 
 import click
 
 from hekla.api.kinds import JOB, QUEUE, Kind, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
-from hekla.cli.manifest import BadFile, Document, parse_field_path
+from hekla.cli.manifest import BadFile, Document
+from hekla.cli.refusal import Mistake, all_mistakes, locate
 from hekla.client.rest import Client
 from hekla.client.watch import Relisted, follow
-from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, HeklaError, Invalid, UsageError
+from hekla.errors import AlreadyExists, BadRequest, Forbidden, HeklaError, Invalid, UsageError
 
-_WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
-_STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _QUEUE_SECONDS = 10.0
 
 
 def check_documents(documents: list[Document], namespace: str = "") -> None:
     """What can be said before a server is asked: each document is an object of a known kind with a name."""
-    problems = [problem for document in documents for problem in _problems(document)]
+    problems = [locate(document, *problem) for document in documents for problem in document_problems(document)]
     if problems:
         raise BadFile("\n".join(problems))
     for document in documents:
@@ -73,82 +70,8 @@ async def create_document(client: Client, document: Document, *, dry_run: bool =
             f"{kind.kind} {name!r} exists already: delete it (`{remedy}`), rename yours, or use metadata.generateName"
         ) from None
     except (Invalid, BadRequest, Forbidden) as error:
-        raise BadFile("\n".join(await _explain(client, kind, document, error))) from None
-
-
-async def _explain(client: Client, kind: Kind, document: Document, error: ApiError) -> list[str]:
-    """One line a mistake. A server stops at unknown fields: ask it again without them, for what else is wrong."""
-    lines = explain_refusal(document, error)
-    unknown = [path for what, path in _STRICT.findall(error.message) if what == "unknown"]
-    if not unknown:
-        return lines
-    rest = deepcopy(document.obj)
-    for path in unknown:
-        _remove(rest, path)
-    try:
-        await client.create(kind, rest, field_validation="Ignore", dry_run=True)
-    except (Invalid, BadRequest, Forbidden) as further:
-        lines += explain_refusal(document, further)
-    except ApiError:
-        pass
-    return lines
-
-
-def explain_refusal(document: Document, error: ApiError) -> list[str]:
-    """One line a mistake: file, line, field, what is wrong."""
-    causes = (error.details or {}).get("causes") or []
-    located = [
-        (str(cause.get("field", "")), str(cause.get("message", "")))
-        for cause in causes
-        if cause.get("field") and cause.get("field") != "<nil>"
-    ]
-    if located:
-        return [_at(document, path, message) for path, message in located]
-    unknown = [(f"{what} field", path) for what, path in _STRICT.findall(error.message)]
-    if unknown:
-        return [_at(document, path, what) for what, path in unknown]
-    message = _WEBHOOK.sub("", error.message).strip()
-    parts = [part.strip() for part in message.split(";") if part.strip()]
-    return [_at(document, field_of(document.obj, part), part) for part in parts] or [message]
-
-
-def field_of(job: Obj, sentence: str) -> str:
-    """Admission's sentences name their field in words; the path of what they speak about."""
-    tasks = (job.get("spec") or {}).get("tasks") or []
-    names = [str(task.get("name", "")) for task in tasks]
-    if match := re.search(r"duplicated task name (\S+)", sentence):
-        places = [index for index, name in enumerate(names) if name == match[1]]
-        return f"spec.tasks[{places[1]}].name" if len(places) > 1 else "spec.tasks"
-    if match := re.search(r"in task: ([^\s,;]+)", sentence):
-        task = f"spec.tasks[{names.index(match[1])}]" if match[1] in names else "spec.tasks"
-        return f"{task}.minAvailable" if "minAvailable" in sentence else task
-    if match := re.search(r"spec\.task\[(\d+)\]", sentence):
-        return f"spec.tasks[{match[1]}].template"
-    if match := re.search(r"job plugin: (\S+)", sentence):
-        return f"spec.plugins.{match[1]}"
-    for word, path in (("minAvailable", "spec.minAvailable"), ("mpi", "spec.plugins.mpi"), ("queue", "spec.queue")):
-        if word in sentence:
-            return path
-    return "spec.policies" if "polic" in sentence or "event" in sentence else "spec"
-
-
-def _at(document: Document, path: str, message: str) -> str:
-    return f"{document.file}:{document.line_of(path)}: {path}: {message}"
-
-
-def _remove(obj: Obj, path: str) -> None:
-    """Take a field out of a copy, if it is there."""
-    *parents, last = parse_field_path(path)
-    place: object = obj
-    for part in parents:
-        if isinstance(place, dict):
-            place = place.get(part)
-        elif isinstance(place, list) and isinstance(part, int) and part < len(place):
-            place = place[part]
-        else:
-            return
-    if isinstance(place, dict):
-        place.pop(last, None)
+        mistakes = await all_mistakes(client, kind, document, error)
+        raise BadFile("\n".join(locate(document, *mistake) for mistake in mistakes)) from None
 
 
 async def _wait_until_open(client: Client, queue: str) -> None:
@@ -165,15 +88,14 @@ async def _wait_until_open(client: Client, queue: str) -> None:
         raise UsageError(f"queue {queue!r} was not opened in {waited}: are the controllers running?") from None
 
 
-def _problems(document: Document) -> list[str]:
-    obj, where = document.obj, f"{document.file}:{document.line}"
-    found = [f"{where}: {key} is missing" for key in ("apiVersion", "kind") if not obj.get(key)]
+def document_problems(document: Document) -> list[Mistake]:
+    """What keeps a document from being sent anywhere at all."""
+    obj = document.obj
+    found: list[Mistake] = [("", f"{key} is missing") for key in ("apiVersion", "kind") if not obj.get(key)]
     meta = obj.get("metadata")
     named = isinstance(meta, dict) and (meta.get("name") or meta.get("generateName"))
     if not named and obj.get("kind") != "List":
-        found.append(f"{where}: metadata.name is missing")
+        found.append(("", "metadata.name is missing"))
     if not found and kind_of(obj) is None:
-        found.append(
-            f"{document.file}:{document.line_of('kind')}: {obj['apiVersion']} {obj['kind']} is not a kind Hekla knows"
-        )
+        found.append(("kind", f"{obj['apiVersion']} {obj['kind']} is not a kind Hekla knows"))
     return found

@@ -1,0 +1,70 @@
+"""What a Job says that will not do what its writer hopes, though no server refuses it. Pure: a Job in, advice out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hekla.api.batch import JobAction, JobEvent
+from hekla.controllers.job.model import Job, Policy, Task
+
+Advice = tuple[str, str]
+"""A field's path and what to think of."""
+
+_ENDING = {JobAction.COMPLETE_JOB, JobAction.TERMINATE_JOB, JobAction.ABORT_JOB}
+_FAILING = {JobEvent.POD_FAILED, JobEvent.TASK_FAILED}
+
+
+def advice_for(job: Job) -> list[Advice]:
+    return [*_endless_tasks(job), *_policies_that_cannot_fire(job), *_tasks_that_never_start(job)]
+
+
+def _endless_tasks(job: Job) -> Iterator[Advice]:
+    """A pod that is always restarted never finishes, and a Job waits for all of its pods unless a policy ends it."""
+    policies = [*job.policies, *(policy for task in job.tasks for policy in task.policies)]
+    if any(policy.action in _ENDING for policy in policies) or job.min_success is not None:
+        return
+    for index, task in enumerate(job.tasks):
+        if _restarts(task) == "Always":
+            yield (
+                f"spec.tasks[{index}].template.spec.restartPolicy",
+                "the job cannot complete: containers that end are started again (Always, the default);"
+                " write OnFailure or Never",
+            )
+
+
+def _policies_that_cannot_fire(job: Job) -> Iterator[Advice]:
+    for number, policy in enumerate(job.policies):
+        yield from _useless(policy, list(job.tasks), f"spec.policies[{number}]")
+    for index, task in enumerate(job.tasks):
+        for number, policy in enumerate(task.policies):
+            yield from _useless(policy, [task], f"spec.tasks[{index}].policies[{number}]")
+
+
+def _useless(policy: Policy, tasks: list[Task], path: str) -> Iterator[Advice]:
+    about = sorted(policy.events & _FAILING) or (["exitCode"] if policy.exit_code else [])
+    if about and all(_restarts(task) != "Never" for task in tasks):
+        yield (
+            path,
+            f"{about[0]} does not see a container that fails: it is started again in its pod"
+            " (restartPolicy Always or OnFailure); write restartPolicy: Never to have this policy act",
+        )
+    if JobEvent.TASK_COMPLETED in policy.events and all(_restarts(task) == "Always" for task in tasks):
+        yield (
+            path,
+            "TaskCompleted never happens: the containers are always started again; write restartPolicy OnFailure",
+        )
+    if policy.action == JobAction.RESTART_PARTITION and all(task.partition_size is None for task in tasks):
+        yield path, "RestartPartition needs a task with partitionPolicy; without one there is no partition to restart"
+
+
+def _tasks_that_never_start(job: Job) -> Iterator[Advice]:
+    names = {task.name for task in job.tasks}
+    for index, task in enumerate(job.tasks):
+        for name in task.depends_on:
+            if name not in names:
+                yield f"spec.tasks[{index}].dependsOn.name", f"no task is called {name!r}: this task never starts"
+
+
+def _restarts(task: Task) -> str:
+    spec = (task.obj.get("template") or {}).get("spec") or {}
+    return str(spec.get("restartPolicy") or "Always")

@@ -1,0 +1,153 @@
+"""Why a server refuses an object: every mistake on a line of its own, with file, line, field and remedy."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from hekla.admission.review import VolcanoAdmission
+from hekla.api.crds import load_crds
+from hekla.api.job_plugins import registered
+from hekla.api.kinds import Kind, Obj
+from hekla.cli.manifest import Document, FieldPath, parse_field_path
+from hekla.client.rest import Client
+from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
+
+_WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
+_STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
+
+Mistake = tuple[str, str]
+"""The field's path as API servers write it, and what is wrong there."""
+
+
+async def all_mistakes(client: Client, kind: Kind, document: Document, error: ApiError) -> list[Mistake]:
+    """Everything that is wrong with an object a server refused, in the order of the file.
+
+    A server stops at unknown fields, and then at the schema, before admission is asked. So it is asked again without
+    the unknown fields, and admission's rules are asked here: nobody should have to repair a file three times.
+    """
+    mistakes = mistakes_in(document.obj, error)
+    unknown = [path for what, path in _STRICT.findall(error.message) if what == "unknown"]
+    rest = deepcopy(document.obj)
+    for path in unknown:
+        _remove(rest, path)
+    if unknown:
+        mistakes += await _further(client, kind, rest)
+    if not _WEBHOOK.match(error.message):
+        mistakes += _not_told(mistakes, _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest)))
+    told = dict.fromkeys((path, message + _suggestion(kind, path, message)) for path, message in mistakes)
+    return sorted(told, key=lambda mistake: document.line_of(mistake[0]))
+
+
+def mistakes_in(obj: Obj, error: ApiError) -> list[Mistake]:
+    """What a refusal says, field by field."""
+    causes = (error.details or {}).get("causes") or []
+    located = [
+        (str(cause.get("field", "")), str(cause.get("message", "")))
+        for cause in causes
+        if cause.get("field") and cause.get("field") != "<nil>"
+    ]
+    if located:
+        return located
+    strict = [(path, f"{what} field") for what, path in _STRICT.findall(error.message)]
+    sentences = [part.strip() for part in _WEBHOOK.sub("", error.message).split(";") if part.strip()]
+    return strict or _placed(obj, sentences)
+
+
+def locate(document: Document, path: str, message: str) -> str:
+    """A mistake as a line that editors and people can follow."""
+    where = f"{document.file}:{document.line_of(path)}: "
+    return f"{where}{path}: {message}" if path else where + message
+
+
+async def _further(client: Client, kind: Kind, obj: Obj) -> list[Mistake]:
+    """What a server says to the object besides its unknown fields."""
+    try:
+        await client.create(kind, obj, field_validation="Ignore", dry_run=True)
+    except (Invalid, BadRequest, Forbidden) as further:
+        return mistakes_in(obj, further)
+    except ApiError:
+        pass
+    return []
+
+
+def _not_told(told: list[Mistake], more: list[Mistake]) -> Iterator[Mistake]:
+    """What is not about a field that something was said about already, as a bad value of a policy is told twice."""
+    known = [path for path, _ in told]
+    for path, message in more:
+        if not any(other == path or other.startswith((f"{path}[", f"{path}.")) for other in known):
+            yield path, message
+
+
+def _placed(obj: Obj, sentences: list[str]) -> list[Mistake]:
+    return [(_field_of(obj, sentence), sentence) for sentence in sentences]
+
+
+def _field_of(job: Obj, sentence: str) -> str:
+    """Admission's sentences name their field in words; the path of what they speak about."""
+    tasks = (job.get("spec") or {}).get("tasks") or []
+    names = [str(task.get("name", "")) for task in tasks]
+    if match := re.search(r"duplicated task name (\S+)", sentence):
+        places = [index for index, name in enumerate(names) if name == match[1]]
+        return f"spec.tasks[{places[1]}].name" if len(places) > 1 else "spec.tasks"
+    if match := re.search(r"in task: ([^\s,;]+)", sentence):
+        task = f"spec.tasks[{names.index(match[1])}]" if match[1] in names else "spec.tasks"
+        return f"{task}.minAvailable" if "minAvailable" in sentence else task
+    if match := re.search(r"spec\.task\[(\d+)\]", sentence):
+        return f"spec.tasks[{match[1]}].template"
+    if match := re.search(r"create pod with name (\S+) validate failed", sentence):
+        return next((f"spec.tasks[{index}].name" for index, name in enumerate(names) if name in match[1]), "spec.tasks")
+    if match := re.search(r"job plugin: (\S+)", sentence):
+        return f"spec.plugins.{match[1]}"
+    for word, path in (
+        ("spec.tasks.policies", "spec.tasks"),
+        ("minAvailable", "spec.minAvailable"),
+        ("mpi", "spec.plugins.mpi"),
+        ("queue", "spec.queue"),
+    ):
+        if word in sentence:
+            return path
+    return "spec.policies" if "polic" in sentence or "event" in sentence else "spec"
+
+
+def _suggestion(kind: Kind, path: str, message: str) -> str:
+    """The name that was probably meant, for a field or a plugin nobody knows."""
+    *parents, last = parse_field_path(path) or ("",)
+    if message == "unknown field":
+        known = list(_schema_at(kind, tuple(parents)).get("properties") or {})
+    elif message.startswith("unable to find job plugin"):
+        known = list(registered())
+    else:
+        return ""
+    close = difflib.get_close_matches(str(last), known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _schema_at(kind: Kind, path: FieldPath) -> dict[str, Any]:
+    """The part of a CRD's schema that describes a field; empty where none of ours does."""
+    place: dict[str, Any] = {}
+    for crd in load_crds():
+        if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) == (kind.group, kind.kind):
+            place = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for part in path:
+        inner = place.get("items") if isinstance(part, int) else (place.get("properties") or {}).get(part)
+        place = inner or place.get("additionalProperties") or {}
+    return place
+
+
+def _remove(obj: Obj, path: str) -> None:
+    """Take a field out of a copy, if it is there."""
+    *parents, last = parse_field_path(path)
+    place: object = obj
+    for part in parents:
+        if isinstance(place, dict):
+            place = place.get(part)
+        elif isinstance(place, list) and isinstance(part, int) and part < len(place):
+            place = place[part]
+        else:
+            return
+    if isinstance(place, dict):
+        place.pop(last, None)

@@ -1,0 +1,46 @@
+"""An API server in this process, on a memory store: what a cluster would say to an object, with no cluster at hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from hekla.admission.review import VolcanoAdmission
+from hekla.api.kinds import NAMESPACE, QUEUE
+from hekla.api.scheduling import DEFAULT_QUEUE, QueueState
+from hekla.apiserver.app import build_app
+from hekla.apiserver.store.memory import MemoryStore
+from hekla.client.inprocess import InProcessTransport
+from hekla.client.rest import Client
+from hekla.clock import SystemClock
+from hekla.errors import AlreadyExists
+from hekla.local.bootstrap import install_crds
+
+
+@asynccontextmanager
+async def offline_cluster(on_warning: Callable[[str], None]) -> AsyncIterator[Client]:
+    """A server that holds the CRDs and the default queue, and nothing that acts on what it is given."""
+    clock = SystemClock()
+    app = build_app(MemoryStore(clock), clock=clock, rng=random.Random(), admission=VolcanoAdmission)
+    await app.start()
+    async with Client(InProcessTransport(app), user_agent="hekla", on_warning=on_warning) as client:
+        await install_crds(client)
+        await open_queue(client, DEFAULT_QUEUE)
+        yield client
+
+
+async def open_queue(client: Client, name: str) -> None:
+    """A queue that takes jobs, as its controller would have made it; one that is there is opened."""
+    queue = {"apiVersion": QUEUE.api_version, "kind": QUEUE.kind, "metadata": {"name": name}, "spec": {"weight": 1}}
+    try:
+        made = await client.create(QUEUE, queue)
+    except AlreadyExists:
+        made = await client.get(QUEUE, name)
+    await client.update_status(QUEUE, {**made, "status": {"state": QueueState.OPEN}})
+
+
+async def ensure_namespace(client: Client, name: str) -> None:
+    namespace = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": {"name": name}}
+    if await client.find(NAMESPACE, name) is None:
+        await client.create(NAMESPACE, namespace)

@@ -1,0 +1,130 @@
+"""`hekla lint`: all mistakes of a file at once, with line, field and remedy, and what will not do what was hoped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hekla.cli.main import hekla, run_program
+
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata:
+  name: example
+spec:
+  minAvailable: 1
+  queue: research
+  tasks:
+    - name: main
+      replicas: 1
+      {task}
+      template:
+        spec:
+          restartPolicy: {restart}
+          containers:
+            - name: main
+              image: any
+"""
+
+
+def lint(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[tuple[str, int, str]]]:
+    """The exit status, and each finding's severity, line and field."""
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    status = run_program(hekla, ["lint", str(file), "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+    return status, [(one["severity"], one["line"], one["field"]) for one in found]
+
+
+def job(*, task: str = "maxRetry: 3", restart: str = "Never") -> str:
+    return JOB.format(task=task, restart=restart)
+
+
+def test_a_good_file_needs_no_cluster_and_no_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(tmp_path, job(), capsys) == (0, [])
+
+
+def test_mistakes_of_every_stage_are_told_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job().replace("minAvailable: 1", "minAvailable: 7").replace("image: any", "imgae: any")
+    text = text.replace("name: main\n      rep", "name: Main_1\n      rep")
+    status, found = lint(tmp_path, text, capsys)
+    assert status == 3
+    # The first is admission's, the second the schema's, the third a field nobody knows: a server tells one kind a time.
+    assert found == [
+        ("error", 6, "spec.minAvailable"),
+        ("error", 9, "spec.tasks[0].name"),
+        ("error", 17, "spec.tasks[0].template.spec.containers[0].imgae"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("imgae: any", "'image'"), ("image: any\n              comand: []", "'command'")]
+)
+def test_the_field_that_was_meant_is_suggested(
+    wrong: str, right: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(job().replace("image: any", wrong))
+    assert run_program(hekla, ["lint", str(file)]) == 3
+    assert f"unknown field (did you mean {right}?)" in capsys.readouterr().out
+
+
+def test_the_plugin_that_was_meant_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(job().replace("  queue: research\n", "  plugins: {pytroch: []}\n"))
+    assert run_program(hekla, ["lint", str(file)]) == 3
+    assert "unable to find job plugin: pytroch (did you mean 'pytorch'?)" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_yaml_is_a_finding_like_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(tmp_path, "kind: Job\nspec: {event: *}\n", capsys) == (3, [("error", 2, "")])
+
+
+def test_a_closed_door_in_the_same_file_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Objects of one file see each other: the job's queue has a child here, so it takes no jobs."""
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {}}}\nspec: {}\n---\n"
+    text = queue.format("research", "{}") + queue.format("inner", "{parent: research}") + job()
+    status, found = lint(tmp_path, text, capsys)
+    assert (status, [(severity, field) for severity, _, field in found]) == (3, [("error", "spec.queue")])
+
+
+@pytest.mark.parametrize(
+    ("task", "restart", "field"),
+    [
+        ("maxRetry: 3", "Always", "spec.tasks[0].template.spec.restartPolicy"),
+        ("policies: [{event: PodFailed, action: RestartJob}]", "OnFailure", "spec.tasks[0].policies[0]"),
+        ("policies: [{exitCode: 3, action: RestartJob}]", "OnFailure", "spec.tasks[0].policies[0]"),
+        ("policies: [{event: TaskCompleted, action: CompleteJob}]", "Always", "spec.tasks[0].policies[0]"),
+        ("policies: [{event: PodEvicted, action: RestartPartition}]", "Never", "spec.tasks[0].policies[0]"),
+    ],
+)
+def test_what_will_not_do_what_was_hoped_is_a_warning(
+    task: str, restart: str, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found = lint(tmp_path, job(task=task, restart=restart), capsys)
+    assert status == 0
+    assert [(severity, where) for severity, _, where in found] == [("warning", field)]
+
+
+@pytest.mark.parametrize(
+    ("task", "restart"),
+    [
+        ("policies: [{event: PodFailed, action: RestartJob}]", "Never"),
+        ("policies: [{event: TaskCompleted, action: CompleteJob}]", "OnFailure"),
+        ("policies: [{event: PodEvicted, action: RestartJob}]", "OnFailure"),
+    ],
+)
+def test_policies_that_can_fire_are_not_doubted(
+    task: str, restart: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lint(tmp_path, job(task=task, restart=restart), capsys) == (0, [])
+
+
+def test_an_argument_a_plugin_does_not_know_is_a_warning_where_it_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = job().replace("  queue: research\n", "  plugins:\n    svc: [--publish-not-raedy]\n")
+    assert lint(tmp_path, text, capsys) == (0, [("warning", 8, "spec.plugins[svc]")])
