@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of, parse_timestamp
 from hekla.cli.output import duration
-from hekla.cli.progress import TaskRow, is_finished, phase_of, task_rows, waiting_reason
+from hekla.cli.progress import TaskRow, is_finished, phase_of, retries_of, task_rows, waiting_reason
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from rich.console import Console, RenderableType
 
 _FLUSH_SECONDS = 0.05
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
@@ -46,7 +45,8 @@ class PlainDisplay:
         rows = task_rows(job, pods)
         code, sentence = waiting_reason(group, pods)
         waiting = f" ({code}: {sentence})" if code and not _any_running(rows) and not is_finished(job) else ""
-        line = f"{name_of(job)}: {phase_of(job)}, {_counts(rows)}{waiting}"
+        retried = f" ({retries_of(job)})" if retries_of(job) else ""
+        line = f"{name_of(job)}: {phase_of(job)}{retried}, {_counts(rows)}{waiting}"
         if line != self._last:
             self._last = line
             self.say(line)
@@ -111,10 +111,11 @@ class LiveDisplay:
         self._live.refresh()
         self._live.stop()
 
-    def _render(self) -> Table | str:
+    def _render(self) -> RenderableType:
         if self._job is None:
             return ""
         from rich import box
+        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
@@ -125,6 +126,7 @@ class LiveDisplay:
             "  ",
             (phase, _PHASE_COLOURS.get(phase, "yellow")),
             f"  {duration(elapsed.total_seconds())}",
+            (f"  {retries_of(job)}", "yellow"),
         )
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for header in ("TASK", "PENDING", "RUNNING", "DONE", "FAILED", "RESTARTS"):
@@ -137,8 +139,7 @@ class LiveDisplay:
             )
         code, sentence = waiting_reason(self._group, self._pods)
         if code and not _any_running(rows) and not is_finished(job):
-            table.caption = Text(f"{code}: {sentence}", style="yellow")
-            table.caption_justify = "left"
+            return Group(table, Text(f"{code}: {sentence}", style="yellow"))
         return table
 
 

@@ -38,6 +38,12 @@ def phase_of(job: Obj) -> str:
     return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
 
 
+def retries_of(job: Obj) -> str:
+    """How often the job was started anew, of how often it may be; empty as long as it was not."""
+    count = int((job.get("status") or {}).get("retryCount") or 0)
+    return f"retry {count} of {job['spec'].get('maxRetry', 3)}" if count else ""
+
+
 def is_finished(job: Obj) -> bool:
     """Whether the job has ended for good; an aborted one waits to be resumed, but nobody is working on it."""
     phase = phase_of(job)
