@@ -6,6 +6,7 @@ The server runs in the test's own loop; the agent is a separate process, so it c
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -52,15 +53,14 @@ class Rig:
     def data_dir(self) -> Path:
         return self.home / "node"
 
-    async def start_agent(self, *, isolation: str = "namespaces", gpus: int = 0) -> None:
-        """Return when the node is ready."""
+    async def start_agent(self, *, isolation: str = "namespaces", **settings: Any) -> None:
+        """Return when the node is ready. `settings` are NodeSettings', as far as they fit into JSON."""
         command = [
             *as_account(self.account),
             str(_AGENT),
             str(self.home / "api.sock"),
             str(self.data_dir),
-            isolation,
-            str(gpus),
+            json.dumps({"isolation": isolation, **settings}, default=str),
         ]
         self.agent = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, env=environment(self.home), cwd="/"

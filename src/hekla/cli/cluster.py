@@ -17,6 +17,26 @@ from hekla.local.layout import Layout
 from hekla.local.private_files import write_private
 
 
+def machine_options(command: Any) -> Any:
+    """What pods may have of this machine; `up`, `run` and `node` share these."""
+    for option in (
+        click.option(
+            "--allow-host-path",
+            type=click.Path(path_type=Path, exists=True, resolve_path=True),
+            multiple=True,
+            help="A path of this machine that pods may mount as hostPath; may be repeated.",
+        ),
+        click.option(
+            "--images",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True),
+            default=None,
+            help="What images bring to this machine's own files (default: ~/.config/hekla/images.yaml).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def size_options(command: Any) -> Any:
     """How large the local cluster is; `up` and `run` share these."""
     for option in (
@@ -35,6 +55,7 @@ def size_options(command: Any) -> Any:
 @click.command()
 @cluster_options
 @size_options
+@machine_options
 @click.option("--port", default=0, help="Port of the API server on 127.0.0.1 (0: the last one, or a free one).")
 @click.option("--scheduler-conf", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=None)
 @click.option("--detach", is_flag=True, help="Return when it is ready; `hekla down` stops it.")

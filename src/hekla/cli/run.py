@@ -21,7 +21,7 @@ import click
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import JOB, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
-from hekla.cli.cluster import size_options
+from hekla.cli.cluster import machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE
 from hekla.cli.manifest import BadFile, Document, read_manifest
@@ -42,6 +42,7 @@ _STUCK_SECONDS = 5.0
 @click.command()
 @cluster_options
 @size_options
+@machine_options
 @click.argument("file")
 @click.option("--no-logs", is_flag=True, help="Do not print the pods' logs.")
 @click.option("--detach", is_flag=True, help="Submit and return; needs a running cluster.")
@@ -74,6 +75,8 @@ def _is_there(options: ClusterOptions) -> bool:
 def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tuple[Connection, bool]]:
     """The cluster the person means; or a private one, which goes with us."""
     if _is_there(options):
+        if size["images"] or size["allow_host_path"]:
+            raise UsageError("a cluster is there already: --images and --allow-host-path are for the one who starts it")
         connection = options.connection()
         if sys.stdout.isatty():
             click.echo(f"Using the cluster of {connection.access.source}")

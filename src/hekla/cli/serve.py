@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from hekla.api.duration import parse_duration
+from hekla.cli.cluster import machine_options
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
-from hekla.local.layout import Layout, default_data_dir
+from hekla.local.layout import Layout, default_data_dir, default_images
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 
@@ -112,6 +113,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--node-cpu", default="", help="CPUs to declare (default: the machine's).")
 @click.option("--node-memory", default="", help="Memory to declare (default: the machine's).")
 @click.option("--node-gpus", default=0, help="GPUs to declare.")
+@machine_options
 @click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
 @click.option("--tls-private-key-file", type=_FILE, default=None)
 @click.option("--client-ca-file", type=_FILE, default=None, help="Who may read logs: the API server's client CA.")
@@ -145,6 +147,8 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             tls_key=flags["tls_private_key_file"],
             client_ca=flags["client_ca_file"],
             hidden_paths=tuple(path for path in (layout.root, *secrets) if path is not None),
+            host_paths=flags["allow_host_path"],
+            images=flags["images"] or default_images(os.environ),
         )
         async with cluster.connection().client() as client:
             await agent.run(

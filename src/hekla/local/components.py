@@ -18,7 +18,7 @@ from hekla.client.transport import load_http_library
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
-from hekla.local.layout import Layout
+from hekla.local.layout import Layout, default_images
 from hekla.local.supervisor import Component, Ready
 
 APISERVER = "apiserver"
@@ -39,6 +39,9 @@ class ClusterSettings:
     node_gpus: int = 0
     simulated_nodes: int = 0
     scheduler_conf: Path | None = None
+    images: Path | None = None
+    """The table of images; None: the person's own, if there is one."""
+    allow_host_path: tuple[Path, ...] = ()
     log_level: str = "info"
     hidden: tuple[Path, ...] = ()
     """Files pods must not see, beside the data dir: copies of the kubeconfig."""
@@ -65,6 +68,13 @@ class ClusterSettings:
                     raise UsageError(f"{flag} {value}: must be more than 0")
             except quantity.InvalidQuantity:
                 raise UsageError(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
+        if self.image_table() is not None:
+            from hekla.node.hooks.images import Images
+
+            Images(self.image_table())
+
+    def image_table(self) -> Path | None:
+        return self.images or default_images(os.environ)
 
 
 def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
@@ -132,8 +142,10 @@ def scheduler(layout: Layout, conf: Path | None) -> Component:
 
 
 def node(
-    layout: Layout, credentials: Credentials, settings: ClusterSettings, name: str, cpu: str, memory: str
+    layout: Layout, credentials: Credentials, settings: ClusterSettings, index: int, cpu: str, memory: str
 ) -> Component:
+    name = "local" if settings.nodes == 1 else f"local-{index}"
+
     async def run(ready: Ready) -> None:
         from hekla.node import agent
 
@@ -143,11 +155,14 @@ def node(
             cpu=cpu or None,
             memory=memory or None,
             gpus=settings.node_gpus,
+            first_gpu=index * settings.node_gpus,
             tls_certificate=credentials.node.certificate,
             tls_key=credentials.node.key,
             client_ca=credentials.ca,
             hidden_paths=(layout.root, *settings.hidden),
             volume_paths=(layout.volumes,),
+            host_paths=settings.allow_host_path,
+            images=settings.image_table(),
         )
         async with _client(layout, f"node/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
@@ -180,8 +195,7 @@ def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings)
     cpu = settings.node_cpu or _share_of_cpus(settings.nodes)
     memory = settings.node_memory or _share_of_memory(settings.nodes)
     for index in range(settings.nodes):
-        name = "local" if settings.nodes == 1 else f"local-{index}"
-        found.append(node(layout, credentials, settings, name, cpu, memory))
+        found.append(node(layout, credentials, settings, index, cpu, memory))
     if settings.simulated_nodes:
         found.append(simulated_nodes(layout, settings))
     return found

@@ -100,6 +100,14 @@ def default_data_dir(environment: Mapping[str, str]) -> Path:
     return base / "hekla"
 
 
+def default_images(environment: Mapping[str, str]) -> Path | None:
+    """The person's own table of images, where there is one."""
+    config = environment.get("XDG_CONFIG_HOME")
+    base = Path(config) if config else Path(environment.get("HOME", "~")).expanduser() / ".config"
+    table = base / "hekla" / "images.yaml"
+    return table if table.is_file() else None
+
+
 def _refuse_foreign(root: Path) -> None:
     """A folder with other things in it is not ours to close to others and to fill."""
     try:

@@ -26,6 +26,7 @@ from hekla.node.dns import DnsServer
 from hekla.node.exec import ProcessLauncher
 from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import find_cgroups
+from hekla.node.hooks.images import Images
 from hekla.node.hooks.mounts import hidden_paths
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.registration import Registration, capacity
@@ -147,6 +148,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         rng=rng,
         launcher=ProcessLauncher(),
         switch=switch,
+        images=Images(settings.images),
         user_namespace=bool(facts.get("user_namespace")),
         enforces_rules=bool(facts.get("nft")),
         nameserver=str(facts.get("gateway", "")),

@@ -11,6 +11,7 @@ from hekla.clock import Clock
 from hekla.node.exec import Launcher
 from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
+from hekla.node.hooks.images import Images
 from hekla.node.settings import NodeSettings
 from hekla.node.switch_client import SwitchClient
 
@@ -24,6 +25,7 @@ class NodeContext:
     rng: random.Random
     launcher: Launcher
     switch: SwitchClient | None  # None: plain processes, no isolation
+    images: Images
     firewall: Firewall | None = None
     user_namespace: bool = False
     enforces_rules: bool = False

@@ -1,10 +1,10 @@
 """A container's view of the file system, built inside its own mount namespace.
 
-The machine's root is the image. Each top-level directory gets an overlay, so a pod may write anywhere and the host
-never changes; one overlay over `/` would be simpler, but the kernel refuses it to an ordinary user because of the
-mounts below. What an overlay cannot cover (a directory with mounts the user may not take apart) is shown read-only.
-/proc, /sys, /dev, /run and /tmp are the container's own. Nothing here is undone: the kernel drops it all with the
-namespace.
+The machine's root is the image, unless the plan names another, and layers may lie over it. Each top-level directory
+gets an overlay, so a pod may write anywhere and what is below never changes; one overlay over `/` would be simpler, but
+the kernel refuses it to an ordinary user because of the mounts below. What an overlay cannot cover (a directory of the
+machine with mounts the user may not take apart) is shown read-only. /proc, /sys and /dev are the container's own, and
+so are /run and /tmp but for what an image has there. Nothing here is undone: the kernel drops all with the namespace.
 
 Runs in the shim, between fork and exec: os and `syscalls` only, which is why paths are plain strings.
 """
@@ -18,7 +18,8 @@ from typing import TypedDict
 
 from hekla.node import syscalls as sys_
 
-_OWN = frozenset({"proc", "sys", "dev", "run", "tmp", "lost+found"})
+_OWN = frozenset({"proc", "sys", "dev", "lost+found"})
+_FRESH = ("run", "tmp")  # begin empty, whatever the machine has there
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
                  "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"}  # fmt: skip
@@ -43,6 +44,8 @@ class Bind(TypedDict):
 class RootPlan(TypedDict):
     scratch: str  # a directory of the host for what the container writes
     user_namespace: bool
+    base: str  # the folder that is the image's root; "/" is the machine's own
+    above: list[str]  # folders laid over it, the top one first
     hidden: list[str]  # resolved host paths that must look empty
     binds: list[Bind]  # resolved host paths, in mount order
 
@@ -51,12 +54,12 @@ def enter(plan: RootPlan) -> None:
     """Become the owner of a root as planned. The caller has a fresh mount namespace and is pid 1 of its own."""
     # 1. Nothing done here travels back to the host.
     sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
-    # 2. An empty root, with every top-level entry of the machine in it.
+    # 2. An empty root, with every top-level entry of the image in it.
     root = os.path.join(plan["scratch"], "root")
     os.makedirs(root, exist_ok=True)
     sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
     try:
-        _show_machine(root, plan, strict=True)
+        _show_image(root, plan, strict=True)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
@@ -65,14 +68,14 @@ def enter(plan: RootPlan) -> None:
         sys_.mount("hekla", plan["scratch"], "tmpfs", _SAFE, "mode=700")
         os.makedirs(root)
         sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
-        _show_machine(root, plan, strict=False)
+        _show_image(root, plan, strict=False)
     # 3. The file systems that are the container's own.
     _own_file_systems(root, plan["scratch"])
     # 4. Move in. The host stays reachable for a moment, as the source of binds; targets resolve in the new root.
     os.mkdir(root + _OLD, 0o700)
     sys_.pivot_root(root, root + _OLD)
     os.chdir("/")
-    _hide(plan["hidden"])
+    _hide([_seen_from(plan["base"], path) for path in plan["hidden"]])
     for bind in plan["binds"]:
         _bind(bind)
     _guard_proc()
@@ -81,43 +84,71 @@ def enter(plan: RootPlan) -> None:
     os.rmdir(_OLD)
 
 
-def _show_machine(root: str, plan: RootPlan, *, strict: bool) -> None:
-    for name in sorted(os.listdir("/")):
-        source, target = f"/{name}", f"{root}/{name}"
-        mode = os.lstat(source).st_mode
-        if stat.S_ISLNK(mode):
-            os.symlink(os.readlink(source), target)
-        elif stat.S_ISDIR(mode) and name not in _OWN:
-            os.mkdir(target, 0o755)
-            _overlay(source, target, name, plan, strict=strict)
-
-
-def _overlay(source: str, target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
-    """Show one directory. `strict`: a plain directory that cannot be overlaid is an error, not shown read-only."""
-    # Relative paths: a data directory may contain the commas and colons that are separators in mount options.
+def _show_image(root: str, plan: RootPlan, *, strict: bool) -> None:
+    # Relative paths through links: folders may contain the commas and colons that are separators in mount options.
     os.chdir(plan["scratch"])
+    folders = [*plan["above"], plan["base"]]
+    links = [f"lower-{index}" for index in range(len(folders))]
+    for link, folder in zip(links, folders, strict=True):
+        if not os.path.islink(link):
+            os.symlink(folder, link)
+    for name in sorted({name for folder in folders for name in os.listdir(folder)} - _OWN):
+        found = [f"{link}/{name}" for link in links if os.path.lexists(f"{link}/{name}")]
+        if name in _FRESH and plan["base"] == "/":
+            found = [each for each in found if not each.startswith(f"{links[-1]}/")]
+        _show_entry(found, f"{root}/{name}", name, plan, strict=strict)
+
+
+def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
+    """One top-level entry, from the folders that have it, the top one first."""
+    kinds = [stat.S_IFMT(os.lstat(each).st_mode) for each in found]
+    folders = kinds.count(stat.S_IFDIR)
+    if 0 < folders < len(kinds):
+        raise OSError(0, f"/{name} is a folder in one layer of the image and a link or file in another")
+    if folders:
+        os.mkdir(target, 0o755)
+        _overlay(found, target, name, plan, strict=strict)
+    elif kinds and kinds[0] == stat.S_IFLNK:
+        os.symlink(os.readlink(found[0]), target)
+    elif kinds and kinds[0] == stat.S_IFREG and found[0] != f"lower-{len(plan['above'])}/{name}":
+        _touch(target)
+        sys_.bind(found[0], target, read_only=True)
+
+
+def _overlay(found: list[str], target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
+    """Show one directory. `strict`: one that cannot be overlaid is an error, even where it may be shown read-only."""
     upper, work = f"layers/{name}/upper", f"layers/{name}/work"
     os.makedirs(upper, exist_ok=True)
     os.makedirs(work, exist_ok=True)
-    if not os.access(source, os.R_OK | os.X_OK):
+    machines = f"/{name}" if plan["base"] == "/" and found[-1] == f"lower-{len(plan['above'])}/{name}" else ""
+    if machines and not os.access(machines, os.R_OK | os.X_OK):
         # Closed to the user (root's home): an overlay of it would be closed as well. The pod gets an empty one.
-        sys_.bind(upper, target)
-        return
-    _same_owner(source, upper)
-    options = f"lowerdir=/{name},upperdir={upper},workdir={work}"
+        found, machines = found[:-1], ""
+        if not found:
+            sys_.bind(upper, target)
+            return
+    _same_owner(found[0], upper)
+    options = f"lowerdir={':'.join(found)},upperdir={upper},workdir={work}"
     if plan["user_namespace"]:
         options += ",userxattr"
-    below_it = _mounts_below(source, plan["scratch"])
+    below_it = _mounts_below(machines, plan["scratch"]) if machines else []
     try:
         sys_.mount("hekla", target, "overlay", _SAFE, options)
     except OSError:
-        if strict and not below_it and not os.path.ismount(source):
+        if len(found) > 1 or not machines or (strict and not below_it and not os.path.ismount(machines)):
             raise
-        sys_.bind(source, target, read_only=True)
+        sys_.bind(machines, target, read_only=True)
         return
     for below in below_it:
-        if os.path.isdir(target + below[len(source) :]):
-            sys_.bind(below, target + below[len(source) :], read_only=True)
+        if os.path.isdir(target + below[len(machines) :]):
+            sys_.bind(below, target + below[len(machines) :], read_only=True)
+
+
+def _seen_from(base: str, path: str) -> str:
+    """Where a path of the machine is in a root that is the folder `base`; empty where it is not."""
+    if base == "/":
+        return path
+    return path[len(base) :] if path.startswith(base + "/") else ""
 
 
 def _same_owner(source: str, upper: str) -> None:
@@ -130,19 +161,24 @@ def _same_owner(source: str, upper: str) -> None:
 
 
 def _own_file_systems(root: str, scratch: str) -> None:
-    for name in ("proc", "sys", "dev", "run", "tmp"):
+    for name in ("proc", "sys", "dev"):
         os.makedirs(f"{root}/{name}", exist_ok=True)
     sys_.mount("proc", f"{root}/proc", "proc", _SAFE | sys_.MS_NOEXEC)
     try:
         sys_.mount("sysfs", f"{root}/sys", "sysfs", _SAFE | sys_.MS_NOEXEC | sys_.MS_RDONLY)
     except PermissionError:
         sys_.bind("/sys", f"{root}/sys", read_only=True)
-    sys_.mount("hekla", f"{root}/run", "tmpfs", _SAFE, "mode=755")
-    os.makedirs(f"{root}/run/lock", exist_ok=True)
-    os.chmod(f"{root}/run/lock", 0o1777)
-    os.makedirs(f"{scratch}/tmp", exist_ok=True)
-    os.chmod(f"{scratch}/tmp", 0o1777)
-    sys_.mount(f"{scratch}/tmp", f"{root}/tmp", None, sys_.MS_BIND)
+    if not os.path.lexists(f"{root}/run"):
+        os.mkdir(f"{root}/run")
+        sys_.mount("hekla", f"{root}/run", "tmpfs", _SAFE, "mode=755")
+        os.mkdir(f"{root}/run/lock")
+        os.chmod(f"{root}/run/lock", 0o1777)
+    if not os.path.lexists(f"{root}/tmp"):
+        os.mkdir(f"{root}/tmp")
+        os.makedirs(f"{scratch}/tmp", exist_ok=True)
+        sys_.mount(f"{scratch}/tmp", f"{root}/tmp", None, sys_.MS_BIND)
+    if not os.path.islink(f"{root}/tmp"):  # a link would lead to the machine's
+        os.chmod(f"{root}/tmp", 0o1777)
     _own_devices(f"{root}/dev")
 
 
@@ -159,7 +195,7 @@ def _own_devices(dev: str) -> None:
 
 
 def _hide(paths: list[str]) -> None:
-    for path in paths:
+    for path in filter(None, paths):
         try:
             mode = os.lstat(path).st_mode
         except OSError:

@@ -18,6 +18,7 @@ class NodeSettings:
     cpu: str | None = None  # None: all the machine has
     memory: str | None = None
     gpus: int = 0
+    first_gpu: int = 0  # their numbers begin here: nodes of one machine share its devices
     pods: int = 110
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -25,5 +26,6 @@ class NodeSettings:
     hidden_paths: tuple[Path, ...] = ()
     volume_paths: tuple[Path, ...] = ()  # where persistent volumes may be
     host_paths: tuple[Path, ...] = ()  # what pods may mount of the machine; nothing unless somebody says so
+    images: Path | None = None  # the table of images (`hooks/images.py`)
     isolation: Isolation = "auto"
     labels: dict[str, str] = field(default_factory=dict)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,8 @@ from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory, all_pods
 from hekla.node.exec import LaunchError
 from hekla.node.hooks import env as env_hook
-from hekla.node.hooks import gpus, hosts, images, mounts, volumes
+from hekla.node.hooks import gpus, hosts, mounts, volumes
+from hekla.node.hooks.images import ImageError
 from hekla.node.hooks.sources import MissingSource, SourceKind, Sources, references, token_requests
 from hekla.node.records import ExitRecord
 from hekla.node.rootfs import Bind
@@ -40,6 +40,7 @@ from hekla.node.runtime import (
 from hekla.node.sandbox import Sandbox, open_sandbox
 from hekla.node.shim import START_ERROR, START_ERROR_CODE, ContainerSpec
 from hekla.node.switch_client import SwitchError
+from hekla.node.unpacking import ReadyImage, ready_image
 
 _MESSAGE_FILE = "message"
 _KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
@@ -77,9 +78,10 @@ class Starter:
         container = _find(pod, state.name)
         number = state.next_number
         try:
-            spec = self._spec(pod, container, number, sources, sandbox)
+            image = await asyncio.to_thread(ready_image, container, self._context.images, self._directory.data_dir)
+            spec = self._spec(pod, container, number, sources, sandbox, image)
             remember(self._directory, state.name, spec)
-        except images.ImageError as error:
+        except ImageError as error:
             return self._never_started(pod, state, Reason.NO_IMAGE, str(error))
         except (MissingSource, mounts.MountError, gpus.NoFreeGpu) as error:
             return self._wait(pod, state, Reason.CONFIG_ERROR, str(error))
@@ -166,13 +168,16 @@ class Starter:
                 path.write_text(text)
                 path.chmod(0o644)
 
-    def _spec(self, pod: Obj, container: Obj, number: int, sources: Sources, sandbox: Sandbox) -> ContainerSpec:
-        written, image = images.command_line(container, images.load_images(self._directory.data_dir / "images.yaml"))
+    def _spec(
+        self, pod: Obj, container: Obj, number: int, sources: Sources, sandbox: Sandbox, image: ReadyImage
+    ) -> ContainerSpec:
+        if not self._context.namespaces and (image.base != "/" or image.above):
+            raise ImageError("the image's files cannot be shown: this machine forbids namespaces")
         uid, gid, groups = _identity(pod, container)
         base = {
             "PATH": env_hook.DEFAULT_PATH,
             "HOSTNAME": hosts.pod_hostname(pod),
-            "HOME": _home(uid),
+            "HOME": image.home_of(uid),
             **image.environment,
             **self._gpus(container),
         }
@@ -193,25 +198,27 @@ class Starter:
             "root": {
                 "scratch": os.path.realpath(attempt / "scratch"),
                 "user_namespace": self._context.user_namespace,
+                "base": image.base,
+                "above": list(image.above),
                 "hidden": list(self._context.hidden),
                 "binds": self._binds(pod, container, attempt, sources),
             },
             "cgroups": self._cgroups(container, number),
             "message_file": os.path.realpath(attempt / _MESSAGE_FILE),
-            "argv": [env_hook.expand(word, env) for word in written],
+            "argv": [env_hook.expand(word, env) for word in image.command],
             "env": env,
             "cwd": str(container.get("workingDir") or image.working_dir),
         }
 
     def _gpus(self, container: Obj) -> dict[str, str]:
         """What shows a container its devices and no others; nothing on a node without any."""
-        total = self._context.settings.gpus
-        if not total:
+        first, count = self._context.settings.first_gpu, self._context.settings.gpus
+        if not count:
             return {}
         own = self._directory.gpus()
         # All of this runs in the agent's one thread: nobody else chooses meanwhile.
         others = [each.gpus() for each in all_pods(self._directory.data_dir) if self._is_neighbour(each)]
-        assigned = gpus.assign(own, others, container, total)
+        assigned = gpus.assign(own, others, container, range(first, first + count))
         if assigned != own:
             self._directory.write_gpus(assigned)
         return {gpus.VARIABLE: ",".join(map(str, assigned.get(container["name"], [])))}
@@ -289,13 +296,6 @@ def _host_path(source: Obj) -> Path:
     if not path.exists() or (kind == "Directory" and not path.is_dir()) or (kind == "File" and not path.is_file()):
         raise MissingSource(f"hostPath type check failed: {path} is not a {kind or 'path'}")
     return path
-
-
-def _home(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_dir
-    except KeyError:
-        return "/"
 
 
 def _private(path: Path) -> None:

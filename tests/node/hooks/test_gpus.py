@@ -17,28 +17,28 @@ def container(name: str, gpus: int) -> Obj:
     return {"name": name, "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
 
 
-@given(st.lists(st.integers(0, 4), max_size=10), st.integers(0, 12))
-def test_no_device_is_ever_given_twice(wishes: list[int], total: int) -> None:
+@given(st.lists(st.integers(0, 4), max_size=10), st.integers(0, 12), st.integers(0, 12))
+def test_no_device_is_ever_given_twice(wishes: list[int], total: int, first: int) -> None:
     pods: list[Assignment] = []
     for number, wanted in enumerate(wishes):
         try:
-            pods.append(assign({}, pods, container(f"c{number}", wanted), total))
+            pods.append(assign({}, pods, container(f"c{number}", wanted), range(first, first + total)))
         except NoFreeGpu:
             continue
     given = [device for pod in pods for devices in pod.values() for device in devices]
     assert len(given) == len(set(given)) <= total
-    assert all(0 <= device < total for device in given)
+    assert all(first <= device < first + total for device in given)
 
 
 def test_a_container_keeps_what_it_had() -> None:
     before = {"a": [3]}
-    assert assign(before, [], container("a", 1), 4) == before
-    assert assign(before, [{"x": [0]}], container("b", 2), 4) == {"a": [3], "b": [1, 2]}
+    assert assign(before, [], container("a", 1), range(4)) == before
+    assert assign(before, [{"x": [0]}], container("b", 2), range(4)) == {"a": [3], "b": [1, 2]}
 
 
 def test_too_few_are_said_to_be_too_few() -> None:
     with pytest.raises(NoFreeGpu, match=r"2 of nvidia.com/gpu needed, 1 free of 3"):
-        assign({}, [{"x": [0, 1]}], container("a", 2), 3)
+        assign({}, [{"x": [0, 1]}], container("a", 2), range(3))
 
 
 def said(node: Rig, pod: Obj) -> str:

@@ -24,16 +24,16 @@ def gpus_wanted(container: Obj) -> int:
     return int(limits.get(RESOURCE) or 0)
 
 
-def assign(own: Assignment, others: Iterable[Assignment], container: Obj, total: int) -> Assignment:
+def assign(own: Assignment, others: Iterable[Assignment], container: Obj, devices: range) -> Assignment:
     """The pod's assignment with this container in it: what it had before, or the lowest that are free.
 
-    `others` are those of the node's other pods. Raises NoFreeGpu.
+    `devices` are the node's, `others` those of its other pods. Raises NoFreeGpu.
     """
     name, wanted = container["name"], gpus_wanted(container)
     if name in own or not wanted:
         return own
-    taken = {device for each in (own, *others) for devices in each.values() for device in devices}
-    free = [device for device in range(total) if device not in taken]
+    taken = {device for each in (own, *others) for given in each.values() for device in given}
+    free = [device for device in devices if device not in taken]
     if len(free) < wanted:
-        raise NoFreeGpu(f"{wanted} of {RESOURCE} needed, {len(free)} free of {total}")
+        raise NoFreeGpu(f"{wanted} of {RESOURCE} needed, {len(free)} free of {len(devices)}")
     return {**own, name: free[:wanted]}

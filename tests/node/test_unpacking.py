@@ -1,0 +1,136 @@
+"""Images as folders and tarballs, and what containers see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hekla.api.kinds import Obj
+from hekla.node.hooks.images import ImageError, Images
+from hekla.node.unpacking import ready_image
+from tests.node.rig import ACCOUNTS, Rig, phase, rig, state
+
+
+def table(folder: Path, text: str) -> Path:
+    path = folder / "images.yaml"
+    path.write_text(text)
+    return path
+
+
+def container(image: str) -> Obj:
+    return {"name": "main", "image": image, "command": ["x"]}
+
+
+def tarball(path: Path, **files: str) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name.replace("__", "/"))
+            member.size, member.mode = len(text), 0o644
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def test_a_tarball_is_unpacked_once_and_again_when_it_changes(tmp_path: Path) -> None:
+    source = tarball(tmp_path / "app.tgz", etc__name="first")
+    images = Images(table(tmp_path, "app: {root: app.tgz, layers: [app.tgz]}"))
+    first = ready_image(container("app"), images, tmp_path / "node")
+    assert Path(first.base, "etc/name").read_text() == "first"
+    assert first.above == (first.base,)
+    Path(first.base, "etc/name").write_text("kept")
+    assert Path(ready_image(container("app"), images, tmp_path / "node").base, "etc/name").read_text() == "kept"
+    tarball(source, etc__name="the second")
+    assert Path(ready_image(container("app"), images, tmp_path / "node").base, "etc/name").read_text() == "the second"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"..__outside": "x"}, "outside"),
+        ({"manifest.json": "[]", "layer.tar": ""}, "docker export"),
+    ],
+)
+def test_a_tarball_that_is_no_file_system_is_refused_whole(tmp_path: Path, files: dict[str, str], said: str) -> None:
+    tarball(tmp_path / "app.tgz", **files)
+    with pytest.raises(ImageError, match=said):
+        ready_image(container("app"), Images(table(tmp_path, "app: {root: app.tgz}")), tmp_path / "node")
+    assert not (tmp_path / "node" / "outside").exists()
+    assert [each.name for each in (tmp_path / "node" / "images").iterdir() if each.suffix != ".part"] == [".lock"]
+
+
+def test_what_is_missing_is_named_with_the_hint(tmp_path: Path) -> None:
+    images = Images(table(tmp_path, "app: {layers: [nowhere], hint: run make app}"))
+    with pytest.raises(ImageError, match=r'image "app" needs .*/nowhere, which is not there: run make app'):
+        ready_image(container("app"), images, tmp_path)
+
+
+def test_a_broken_archive_says_which(tmp_path: Path) -> None:
+    (tmp_path / "app.tar").write_text("not a tarball")
+    with pytest.raises(ImageError, match='image "app"'):
+        ready_image(container("app"), Images(table(tmp_path, "app: {root: app.tar}")), tmp_path / "node")
+
+
+def small_root(folder: Path) -> Path:
+    """A file system with a shell in it and little else."""
+    for program in ("sh", "cat", "ls", "id", "touch"):
+        found = Path(shutil.which(program) or "").resolve()
+        linked = subprocess.run(["ldd", found], capture_output=True, text=True, check=True).stdout
+        libraries = [Path(word) for word in linked.split() if word.startswith("/")]
+        for source, target in [(found, f"bin/{program}"), *((each, str(each)[1:]) for each in libraries)]:
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder / target)
+    return folder
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_containers_see_their_image_and_nothing_of_it_changes(account: str) -> None:
+    async def main() -> None:
+        async with rig(account) as node:
+            root, layer = small_root(node.home / "root"), node.home / "a, b: c"
+            (root / "etc").mkdir()
+            (root / "etc/passwd").write_text("root:x:0:0::/home/boss:/bin/sh\n")
+            for name, text in {"opt/tool": "echo tool", "tmp/left": "", "note": "hello", "usr/share/x": "y"}.items():
+                (layer / name).parent.mkdir(parents=True, exist_ok=True)
+                (layer / name).write_text(text)
+            path = table(
+                node.home,
+                f"""
+                small: {{root: {root}, layers: ["{layer}"], workingDir: /opt, environment: {{COLOUR: red}},
+                         entrypoint: [/bin/sh, -c]}}
+                over: {{layers: ["{layer}"]}}
+                broken: {{layers: [nowhere], hint: make it}}
+                """,
+            )
+            await node.start_agent(images=path)
+            await _look(node)
+            assert sorted(each.name for each in root.iterdir()) == ["bin", "etc", "lib", "lib64"]
+            assert sorted(each.name for each in layer.iterdir()) == ["note", "opt", "tmp", "usr"]
+            assert not (layer / "opt/new").exists()
+
+    asyncio.run(main())
+
+
+async def _look(node: Rig) -> None:
+    script = "ls /; cat /note; sh ./tool; ls /tmp; touch ./new /new; echo $COLOUR $HOME"
+    only_args = {"image": "small", "command": None, "args": [script]}
+    await node.create_pod("small", container=only_args)
+    pod = await node.finished("small")
+    assert phase(pod) == "Succeeded", pod
+    names = ["bin", "dev", "etc", "lib", "lib64", "note", "opt", "proc", "run", "sys", "tmp", "usr"]
+    assert node.log(pod) == "\n".join([*names, "hellotool", "left", "red /home/boss"]) + "\n"
+
+    script = "sh /opt/tool; cat /usr/share/x; ls /usr/bin/env /tmp; touch /opt/new"
+    await node.create_pod("over", script, container={"image": "over:any"})
+    pod = await node.finished("over")
+    assert node.log(pod) == "tool\ny/usr/bin/env\n\n/tmp:\nleft\n", pod
+
+    await node.create_pod("broken", "true", container={"image": "broken"})
+    ended = state(await node.finished("broken"))["terminated"]
+    assert ended["reason"] == "ErrImageNeverPull"
+    assert ended["message"].endswith("which is not there: make it")
