@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.components import HEKLA
 from tests.cluster.control_plane import ControlPlane, find_binaries, start_control_plane
+from tests.eventually import eventually
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +23,18 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         raise RuntimeError("set HEKLA_ENVTEST or KUBECONFIG, or run `make test-cluster`, which builds what is needed")
     with start_control_plane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A kube-apiserver with our kinds and nothing that acts beside the scheduler."""
+    binaries = find_binaries()
+    if binaries is None:
+        raise RuntimeError("set HEKLA_ENVTEST: the recordings want a server with nothing else on it")
+    with start_control_plane(binaries, tmp_path_factory.mktemp("bare"), bare=True) as plane:
+        subprocess.run(
+            [HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True
+        )
+        listing = [plane.kubectl, "--kubeconfig", plane.kubeconfig, "get", "podgroups,queues", "-A"]
+        eventually(lambda: not subprocess.run(listing, capture_output=True).returncode, what="our kinds are served")
+        yield plane

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
 from hekla.errors import NotFound
 from tests.cluster.components import HEKLA
-from tests.cluster.control_plane import ControlPlane, find_binaries, start_control_plane
+from tests.cluster.control_plane import ControlPlane
 from tests.eventually import eventually
 from tests.scheduler.recorded import all_names, explained, load, unexplained
 from tests.scheduler.replay import NAMESPACE, Replay
@@ -38,21 +38,6 @@ ALWAYS = (
 )
 OTHERS = [name for name in all_names() if name not in ALWAYS and name not in explained()["waiting"]]
 _WIPED = (kinds.POD, kinds.POD_GROUP, kinds.POD_DISRUPTION_BUDGET, kinds.QUEUE, kinds.NODE, kinds.PRIORITY_CLASS)
-
-
-@pytest.fixture(scope="module")
-def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A kube-apiserver with our kinds and nothing that acts beside the scheduler."""
-    binaries = find_binaries()
-    if binaries is None:
-        raise RuntimeError("set HEKLA_ENVTEST: the recordings want a server with nothing else on it")
-    with start_control_plane(binaries, tmp_path_factory.mktemp("bare"), bare=True) as plane:
-        subprocess.run(
-            [HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True
-        )
-        listing = [plane.kubectl, "--kubeconfig", plane.kubeconfig, "get", "podgroups,queues", "-A"]
-        eventually(lambda: not subprocess.run(listing, capture_output=True).returncode, what="our kinds are served")
-        yield plane
 
 
 @pytest.mark.cluster

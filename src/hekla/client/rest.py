@@ -204,6 +204,10 @@ class Client:
                 return [error] * len(bindings)
         return await in_turns(bindings, self._bind_in_turn, _IN_FLIGHT)
 
+    async def rehearse_bindings(self, bindings: Sequence[Binding]) -> _Bound:
+        """What `bind` would answer to each, with nothing done: admission and the pods' state, not the room."""
+        return await in_turns(bindings, self._rehearse_binding, _IN_FLIGHT)
+
     async def raw(self, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
         """Any path, any body; an error status raises ApiError."""
         answer = await self.transport.send(method, path, body=body, headers={**self._headers, **(headers or {})})
@@ -240,6 +244,11 @@ class Client:
     async def _bind_in_turn(self, binding: Binding) -> None:
         async with self._turn:
             await self._bind_one(binding)
+
+    async def _rehearse_binding(self, binding: Binding) -> None:
+        async with self._turn:
+            path = POD.path(binding.namespace, binding.pod, "binding") + _query(dryRun="All")
+            await self._object("POST", path, binding.to_object())
 
     async def _create_one(self, kind: Kind, obj: Obj) -> Obj:
         async with self._turn:

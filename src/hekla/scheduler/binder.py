@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hekla.api.batches import Binding
-from hekla.api.kinds import POD, POD_GROUP, QUEUE, Obj
-from hekla.api.meta import Key, timestamp
+from hekla.api.kinds import POD, POD_GROUP, QUEUE
+from hekla.api.meta import timestamp
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
@@ -24,7 +24,9 @@ from hekla.errors import ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Plan, QueueOutcome
+from hekla.scheduler.references import group_reference, pod_reference
 from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
+from hekla.scheduler.torn import TornGangs
 
 log = get_logger("scheduler")
 
@@ -34,6 +36,7 @@ _SAME_EVENT_SECONDS = 60.0
 _LONGEST_REST = 30.0
 _EVICT = "Evict"
 _DISRUPTION = "preempting to accommodate a higher priority pod"
+_ERROR = "SchedulerError"
 _READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
@@ -70,6 +73,7 @@ class Binder:
         in_flight: int,
         scheduled_events: int,
         scheduler_name: str,
+        torn_seconds: float,
         wake: Callable[[], None],
     ) -> None:
         self._client = client
@@ -84,6 +88,7 @@ class Binder:
         self._bindings: WorkQueue[int] = WorkQueue()
         self._gangs: dict[int, list[tuple[Pod, str]]] = {}
         self._taken = 0
+        self._torn = TornGangs(client, cache, recorder, patience=torn_seconds, end_rest=self._end_rest)
         self._evictions: WorkQueue[str] = WorkQueue()
         self._leaving: dict[str, Eviction] = {}
         self._failures: dict[str, int] = {}
@@ -97,6 +102,7 @@ class Binder:
         """Write until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._torn.run())
                 for _ in range(self._in_flight):
                     tasks.create_task(self._bind_for_ever())
                 for _ in range(max(1, self._in_flight // 4)):
@@ -146,12 +152,14 @@ class Binder:
     async def _bind(self, gang: list[tuple[Pod, str]]) -> None:
         """Place pods that belong together: all of them or none, where the server can promise that."""
         bindings = [Binding(pod.namespace, pod.name, node, pod.uid) for pod, node in gang]
+        pods = [pod for pod, _ in gang]
         try:
+            if self._torn.needs_rehearsal(pods) and not await self._would_all_be_bound(gang, bindings):
+                return
             answers: list[ApiError | None] = await self._client.bind_many(bindings, all_or_nothing=True)
         except Disconnected as error:
             log.info("bind answers lost, looking again", pods=len(gang), error=error)
-            for pod, _ in gang:
-                await self._look_again(pod)
+            self._torn.note(pods, [None if await self._look_again(pod) else error for pod in pods])
             return
         announce = len(gang) <= self._scheduled_events
         for (pod, node), answer in zip(gang, answers):
@@ -159,13 +167,33 @@ class Binder:
                 self._bound(pod, node, announce=announce)
             else:
                 await self._refused(pod, node, answer)
+        self._torn.note(pods, answers)
+
+    async def _would_all_be_bound(self, gang: list[tuple[Pod, str]], bindings: list[Binding]) -> bool:
+        """Ask for everything without doing anything; where something is refused the whole gang rests."""
+        answers = await self._client.rehearse_bindings(bindings)
+        if not any(answers):
+            return True
+        # They rest equally long, so that the next attempt is about all of them again.
+        failures = max(self._failures.get(pod.uid, 0) for pod, _ in gang)
+        culprit = next(f"{pod.name}: {answer}" for (pod, _), answer in zip(gang, answers) if answer is not None)
+        for (pod, node), answer in zip(gang, answers):
+            self._failures[pod.uid] = failures
+            if answer is None:
+                self._give_up(pod)
+                self._wish(
+                    ("pod", pod.uid), _PodWish(pod, Condition(_ERROR, f"the gang is not bound without {culprit}"))
+                )
+            else:
+                await self._refused(pod, node, answer)
+        return False
 
     def _bound(self, pod: Pod, node: str, *, announce: bool) -> None:
         self._failures.pop(pod.uid, None)
         log.debug("bound", pod=pod.name, namespace=pod.namespace, node=node)
         if announce:
             text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-            self._recorder.event(_pod_reference(pod), NORMAL, "Scheduled", text)
+            self._recorder.event(pod_reference(pod), NORMAL, "Scheduled", text)
 
     async def _refused(self, pod: Pod, node: str, error: ApiError) -> None:
         if isinstance(error, Conflict | NotFound):
@@ -174,26 +202,32 @@ class Binder:
             return
         log.warning("bind failed", pod=pod.name, node=node, error=error)
         self._give_up(pod)
-        condition = Condition("SchedulerError", f"failed to bind to node {node}: {error}")
+        condition = Condition(_ERROR, f"failed to bind to node {node}: {error}")
         self._wish(("pod", pod.uid), _PodWish(pod, condition))
 
-    async def _look_again(self, pod: Pod) -> None:
-        """The binding may or may not have happened: what the server says now is what holds."""
+    async def _look_again(self, pod: Pod) -> bool:
+        """The binding may or may not have happened: what the server says now is what holds. Whether it has."""
         try:
             live = await self._client.find(POD, pod.name, pod.namespace)
         except (ApiError, Disconnected):
-            self._give_up(pod)
-            return
+            live = None
         if live is not None and live["metadata"].get("uid") == pod.uid and (live.get("spec") or {}).get("nodeName"):
             self._cache.put_pod(live)
-        else:
-            self._give_up(pod)
+            return True
+        self._give_up(pod)
+        return False
 
     def _give_up(self, pod: Pod) -> None:
         """Leave the pod alone for a while, longer each time; until then it keeps its room, as if on its way."""
         failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
         delay = min(self._period * 2 ** min(failures - 1, 10), _LONGEST_REST)
         self._resting[pod.uid] = asyncio.get_running_loop().call_later(delay, self._forget, pod.uid)
+
+    def _end_rest(self, pod: Pod) -> None:
+        timer = self._resting.get(pod.uid)
+        if timer is not None:
+            timer.cancel()
+            self._forget(pod.uid)
 
     def _forget(self, uid: str) -> None:
         del self._resting[uid]
@@ -226,8 +260,8 @@ class Binder:
         else:
             self._failures.pop(pod.uid, None)
             log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason)
-            self._recorder.event(_pod_reference(pod), WARNING, _EVICT, text)
-            self._recorder.event(_group_reference(eviction.group.row), NORMAL, _EVICT, reason)
+            self._recorder.event(pod_reference(pod), WARNING, _EVICT, text)
+            self._recorder.event(group_reference(eviction.group.row), NORMAL, _EVICT, reason)
 
     async def _write_eviction(self, pod: Pod, text: str) -> None:
         now = timestamp(self._clock.now())
@@ -355,7 +389,7 @@ class Binder:
 
     async def _write_pod(self, wish: _PodWish) -> None:
         pod, condition = wish.pod, wish.condition
-        known = self._cache.pod(pod.uid)
+        known = self._cache.seen_pod(pod.uid)
         if known is None or known.node or _says(known.condition, condition):
             return
         entry = {
@@ -374,7 +408,7 @@ class Binder:
             POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status"
         )
         self._cache.put_pod(live)
-        self._recorder.event(_pod_reference(pod), WARNING, "FailedScheduling", condition.message)
+        self._recorder.event(pod_reference(pod), WARNING, "FailedScheduling", condition.message)
 
     async def _write_queue(self, outcome: QueueOutcome) -> None:
         queue = self._cache.queue(outcome.name)
@@ -398,7 +432,7 @@ class Binder:
         self._told.move_to_end(key)
         if len(self._told) > _REMEMBERED_EVENTS:
             self._told.popitem(last=False)
-        self._recorder.event(_group_reference(row), told.type, told.reason, told.message)
+        self._recorder.event(group_reference(row), told.type, told.reason, told.message)
 
 
 def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) -> dict[str, Any] | None:
@@ -449,30 +483,3 @@ def _with_condition(
 
 def shown_amounts(outcome: QueueOutcome) -> dict[str, str]:
     return {name: show_amount(name, amount) for name, amount in outcome.allocated.items()}
-
-
-def _pod_reference(pod: Pod) -> Obj:
-    return {
-        "apiVersion": POD.api_version,
-        "kind": POD.kind,
-        "metadata": {
-            "name": pod.name,
-            "namespace": pod.namespace,
-            "uid": pod.uid,
-            "resourceVersion": str(pod.revision),
-        },
-    }
-
-
-def _group_reference(row: PodGroup) -> Obj:
-    key: Key = row.key
-    return {
-        "apiVersion": POD_GROUP.api_version,
-        "kind": POD_GROUP.kind,
-        "metadata": {
-            "name": key.name,
-            "namespace": key.namespace,
-            "uid": row.uid,
-            "resourceVersion": str(row.revision),
-        },
-    }

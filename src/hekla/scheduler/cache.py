@@ -206,12 +206,20 @@ class Cache:
     def group(self, key: Key) -> PodGroup | None:
         return self._groups.get(key)
 
+    def members(self, key: Key) -> list[Pod]:
+        """The pods of a group as decisions see them."""
+        return list(self._members.get(key, {}).values())
+
     def queue(self, name: str) -> Queue | None:
         return self._queues.get(name)
 
     def pod(self, uid: str) -> Pod | None:
         """The pod as decisions see it: an assumed one has its node already."""
         return self._effective(uid)
+
+    def seen_pod(self, uid: str) -> Pod | None:
+        """The pod as the API server last said it is."""
+        return self._pods.get(uid)
 
     def snapshot(self, cycle_id: str = "", *, now: float = 0.0) -> Snapshot:
         self._refresh()

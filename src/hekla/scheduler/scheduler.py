@@ -57,6 +57,7 @@ class SchedulerSettings:
     period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
     coalesce: float = 0.005  # seconds to wait for more after the first change
     in_flight: int = 64  # bindings on their way at a time
+    torn_seconds: float = 20.0  # how long a gang may be bound in part before it is undone
     scheduled_events: int = 16  # gangs up to this size get a Scheduled event for each pod, larger ones one in all
 
 
@@ -97,6 +98,7 @@ class _Scheduler:
             in_flight=settings.in_flight,
             scheduled_events=settings.scheduled_events,
             scheduler_name=settings.scheduler_names[0],
+            torn_seconds=settings.torn_seconds,
             wake=self._wake.set,
         )
 

@@ -1,0 +1,127 @@
+"""A gang of which a server that binds one by one took only a part."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hekla.api.kinds import EVENT, POD
+from hekla.scheduler.scheduler import SchedulerSettings
+from tests.scheduler.test_scheduler import GANG, MEMBERS, Stage, on_stage
+
+OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
+SETTINGS = SchedulerSettings(torn_seconds=20.0)
+
+
+async def own_pods(stage: Stage) -> None:
+    """The pods belong to a controller that would make them again."""
+    for name in MEMBERS:
+        await stage.client.patch(POD, name, {"metadata": {"ownerReferences": [OWNER]}}, "default")
+
+
+async def bound(stage: Stage) -> list[str]:
+    return [pod["metadata"]["name"] for pod in (await stage.client.list(POD)).items if pod["spec"].get("nodeName")]
+
+
+async def present(stage: Stage) -> list[str]:
+    pods = (await stage.client.list(POD)).items
+    return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+async def make_again(stage: Stage) -> None:
+    """What a Job controller does about deleted pods, the kubelet having let them go."""
+    for pod in (await stage.client.list(POD)).items:
+        meta = pod["metadata"]
+        if "deletionTimestamp" in meta:
+            await stage.client.delete(POD, meta["name"], "default", grace_seconds=0)
+            kept = {key: meta[key] for key in ("name", "namespace", "annotations", "ownerReferences")}
+            spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+            await stage.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
+
+
+def test_what_is_refused_for_a_while_is_completed_and_nothing_is_removed() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        await own_pods(stage)
+        line = stage.start(SETTINGS, batches=False)
+        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
+        await asyncio.sleep(10)
+        assert await bound(stage) == ["a-t-0", "a-t-2"]
+        refused = await stage.client.get(POD, "a-t-1", "default")
+        (condition,) = refused["status"]["conditions"]
+        assert (condition["reason"], condition["message"]) == ("SchedulerError", "failed to bind to node n1: no")
+        line.fault = lambda write: ""
+        await stage.until_bound(*MEMBERS)
+        await asyncio.sleep(60)
+        assert await present(stage) == list(MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_member_deleted_on_its_way_is_waited_for() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        await own_pods(stage)
+        line = stage.start(SETTINGS, batches=False)
+        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
+        await asyncio.sleep(2)
+        again = await stage.client.get(POD, "a-t-1", "default")
+        await stage.client.delete(POD, "a-t-1", "default", grace_seconds=0)
+        line.fault = lambda write: ""
+        await asyncio.sleep(5)
+        kept = {key: again["metadata"][key] for key in ("name", "namespace", "annotations", "ownerReferences")}
+        await stage.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": again["spec"]})
+        await stage.until_bound(*MEMBERS)
+        await asyncio.sleep(60)
+        assert await present(stage) == list(MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_what_cannot_be_completed_is_undone_and_then_bound_as_a_whole_or_not_at_all() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        await own_pods(stage)
+        line = stage.start(SETTINGS, batches=False)
+        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
+        await asyncio.sleep(25)
+        assert await present(stage) == ["a-t-1"]
+        told = [event["message"] for event in (await stage.client.list(EVENT)).items if event["reason"] == "GangUndone"]
+        assert told[0].startswith(
+            "2 of 3 pods were bound and the gang could not be completed, so they are removed; refused was a-t-1: "
+        )
+        await make_again(stage)
+        for _ in range(12):
+            await asyncio.sleep(10)
+            assert await bound(stage) == []
+        line.fault = lambda write: ""
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_pods_nobody_would_make_again_are_not_removed() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        stage.start(SETTINGS, batches=False).fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
+        await asyncio.sleep(60)
+        assert await present(stage) == list(MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_running_gang_that_is_being_repaired_is_left_alone() -> None:
+    async def script(stage: Stage) -> None:
+        group = {"name": "a", "min": 3, "phase": "Running", "pods": [{"node": "n1"}, {}, {}]}
+        await stage.add({**GANG, "groups": [group]})
+        await own_pods(stage)
+        stage.start(SETTINGS, batches=False).fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
+        await asyncio.sleep(90)
+        assert await bound(stage) == ["a-t-0", "a-t-2"]
+        assert await present(stage) == list(MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
