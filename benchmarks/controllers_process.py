@@ -1,0 +1,116 @@
+"""The controllers as `hekla controllers` runs them, with their requests counted.
+
+    python -m benchmarks.controllers_process KUBECONFIG
+
+Says `ready`, and answers each line on its input with the counts so far as JSON. With `--profile FILE`, what Python's
+profiler saw is written there at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hekla import controllers
+from hekla.client.kubeconfig import client_from_files
+from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.clock import SystemClock
+from hekla.local.supervisor import Ready, run_until_terminated
+from hekla.log import configure_logging
+
+_CONFLICT = 409
+
+
+class CountingTransport:
+    """Passes everything on. An item of a batch counts as the write it stands for."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.counts: Counter[str] = Counter()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> Answer:
+        answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+        if method != "GET":
+            self._count(path, body, answer)
+        return answer
+
+    def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+        self.counts["streams"] += 1
+        return self._inner.stream(method, path, headers=headers)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _count(self, path: str, body: bytes, answer: Answer) -> None:
+        self.counts["requests"] += 1
+        parts = path.partition("?")[0].split("/")
+        if parts[-1] == "objectbatches":
+            items = msgspec.json.decode(body)["items"]
+            for item in items:
+                self.counts[item["kind"].lower() + "s"] += 1
+            self.counts["409"] += answer.body.count(b'"code":409')
+            return
+        resource = parts[parts.index("namespaces") + 2] if "namespaces" in parts else parts[-1]
+        self.counts[resource] += 1
+        self.counts["409"] += answer.status == _CONFLICT
+
+
+async def _answer(reader: asyncio.StreamReader, transport: CountingTransport) -> None:
+    while await reader.readline():
+        print(json.dumps(transport.counts), flush=True)
+
+
+async def _serve(kubeconfig: Path, ready: Ready) -> None:
+    client = client_from_files([kubeconfig], user_agent="hekla-controllers")
+    transport = CountingTransport(client.transport)
+    client.transport = transport
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async with client, asyncio.TaskGroup() as group:
+        group.create_task(_answer(reader, transport))
+        group.create_task(
+            controllers.run(client, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("ready"))
+        )
+
+
+def main(arguments: list[str]) -> None:
+    configure_logging("warning")
+
+    async def run(ready: Ready) -> None:
+        await _serve(Path(arguments[0]), ready)
+
+    def start() -> Any:
+        return run_until_terminated(run, ready=lambda word: print(word, flush=True))
+
+    if "--profile" not in arguments:
+        start()
+        return
+    profile = cProfile.Profile()
+    try:
+        profile.runcall(start)
+    finally:
+        profile.dump_stats(arguments[arguments.index("--profile") + 1])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
