@@ -2,7 +2,7 @@
 
     python -m benchmarks.jobs [--pods 10000] [--server ours --server kubernetes] [--shape big --shape tens --shape ones]
 
-Every shape gets a fresh API server: Hekla's, and kube-apiserver with etcd (from HEKLA_ENVTEST; left out without it). The
+Every shape gets a fresh API server: Hekla's, then kube-apiserver with etcd (of HEKLA_ENVTEST; left out without). The
 controllers run as in production, in a process of their own. Of the scheduler there is only what Jobs wait for: this
 program lets every PodGroup in as soon as it sees it. CPU is taken until the controllers have nothing left to do. Writes
 are those of the controllers, Events included, pods not; an item of a batch counts as a write.

@@ -94,9 +94,8 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
         # While the cluster starts, this process loads what it needs to talk to it.
         import rich.live  # noqa: F401
 
-        from hekla.client.transport import load_http_library
+        import hekla.client.transport  # noqa: F401
 
-        load_http_library()
         launched.wait_until_ready()
         yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), True
     finally:

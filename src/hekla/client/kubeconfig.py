@@ -93,7 +93,9 @@ def connect(
         raise UsageError(f"{access.source}: cluster server {access.server!r} is not an http, https or unix address")
     headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
     tls = _tls_context(access) if url.scheme == "https" else None
-    transport = HttpTransport(access.server, headers=headers, tls=tls, connections=connections)
+    transport = HttpTransport(
+        access.server, headers=headers, tls=tls, server_name=access.tls_server_name, connections=connections
+    )
     return Client(transport, user_agent=user_agent, on_warning=on_warning)
 
 

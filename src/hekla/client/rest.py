@@ -280,8 +280,7 @@ class Client:
 
 def warnings_in(headers: Mapping[str, str]) -> list[str]:
     """The texts of Warning headers (`299 - "text"`), unescaped."""
-    values = headers.getall("Warning", []) if hasattr(headers, "getall") else [headers.get("Warning", "")]
-    found = [match[1] for value in values for match in _WARNING.finditer(value)]
+    found = [match[1] for match in _WARNING.finditer(headers.get("Warning", ""))]
     return [text.replace('\\"', '"').replace("\\\\", "\\") for text in found]
 
 

@@ -1,4 +1,4 @@
-"""Bytes to and from an HTTP server. The sole importer of the HTTP client library.
+"""Bytes to and from an HTTP server: requests over kept-alive connections, streams over connections of their own.
 
 A Transport sends one request and gives the answer whole (`send`) or as it comes (`stream`). Nothing here knows about
 objects, retries or Kubernetes; `rest.py` does.
@@ -7,20 +7,23 @@ objects, retries or Kubernetes; `rest.py` does.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+from urllib.parse import quote, urlsplit
 
+from hekla.client.http1 import Broken, Connection
 from hekla.errors import Disconnected
-
-if TYPE_CHECKING:
-    import aiohttp
-    import yarl
 
 _CONNECTIONS = 64
 _CONNECT_SECONDS = 10.0
+# Servers close connections nobody uses; one that was used a moment ago is not about to be closed.
+_KEPT_SECONDS = 30.0
+_PORTS = {"http": 80, "https": 443}
+_NOT_IN_A_PATH = re.compile(r"[^!-~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """HTTP/1.1 over TCP (with TLS) or a unix socket, many requests in flight over kept-alive connections."""
+    """HTTP/1.1 over TCP (with TLS) or a unix socket. Requests get their turn in the order in which they came."""
 
     def __init__(
         self,
@@ -69,16 +72,22 @@ class HttpTransport:
         *,
         headers: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
+        server_name: str = "",
         socket_path: str | None = None,
         connections: int = _CONNECTIONS,
     ) -> None:
+        """`server_name` is the name the server's certificate must carry, where it is not the one in the URL."""
+        url = urlsplit(base_url)
         self._base_url = base_url.rstrip("/")
-        self._headers = dict(headers or {})
-        self._tls = tls
+        self._host, self._port = url.hostname or "localhost", url.port or _PORTS[url.scheme]
+        self._prefix = url.path.rstrip("/")
+        self._tls = (tls or ssl.create_default_context()) if url.scheme == "https" else None
+        self._server_name = server_name
         self._socket_path = socket_path
-        self._connections = connections
-        self._requests: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+        self._fixed = _lines({"Host": url.netloc.rpartition("@")[2], **(headers or {})})
+        self._turns = asyncio.Semaphore(connections)
+        self._kept: list[Connection] = []
+        self._open: set[Connection] = set()
 
     async def send(
         self,
@@ -89,82 +98,105 @@ class HttpTransport:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
     ) -> Answer:
-        import aiohttp
-
-        if self._requests is None:
-            self._requests = self._session(self._connections)
+        data = self._request(method, path, body, headers)
         try:
-            async with self._requests.request(
-                method,
-                self._url(path),
-                data=body or None,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS),
-            ) as response:
-                return Answer(response.status, response.headers, await response.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Disconnected(f"{method} {self._base_url}{path.partition('?')[0]}: {_describe(error)}") from error
+            async with asyncio.timeout(timeout), self._turns:
+                try:
+                    return await self._exchange(data, self._take_kept() or await self._connect())
+                except Broken as error:
+                    # The server let go of a connection while it was not in use. To read again is always safe.
+                    if method != "GET" or not error.untouched:
+                        raise
+                    return await self._exchange(data, await self._connect())
+        except (OSError, TimeoutError) as error:
+            raise self._disconnected(method, path, error) from error
 
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamedAnswer]:
-        import aiohttp
-
-        if self._streams is None:
-            # Watches live long: they get connections of their own so that they never starve requests.
-            self._streams = self._session(0)
+        # Streams live long: they get connections of their own so that they never starve requests.
         try:
-            async with self._streams.request(
-                method,
-                self._url(path),
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-            ) as response:
-                if response.status >= 300:
-                    body = await response.read()
-                    yield StreamedAnswer(response.status, response.headers, _nothing(), body)
-                else:
-                    yield StreamedAnswer(response.status, response.headers, response.content.iter_any())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Disconnected(f"{method} {self._base_url}{path.partition('?')[0]}: {_describe(error)}") from error
+            connection = await self._connect()
+            try:
+                connection.request(self._request(method, path, b"", headers))
+                await connection.head()
+                body = await connection.whole() if connection.status >= 300 else b""
+                yield StreamedAnswer(connection.status, connection.headers, connection.chunks(), body)
+            finally:
+                self._let_go(connection)
+        except (OSError, TimeoutError) as error:
+            raise self._disconnected(method, path, error) from error
 
     async def close(self) -> None:
-        for session in (self._requests, self._streams):
-            if session is not None:
-                await session.close()
-        self._requests = self._streams = None
-        # aiohttp closes TLS transports in the next loop iteration.
+        self._kept.clear()
+        while self._open:
+            self._let_go(next(iter(self._open)))
+        # Connections are closed in the next turn of the loop.
         await asyncio.sleep(0)
 
-    def _session(self, limit: int) -> aiohttp.ClientSession:
-        import aiohttp
+    async def _exchange(self, data: bytes, connection: Connection) -> Answer:
+        try:
+            connection.request(data)
+            body = await connection.whole()
+            return Answer(connection.status, connection.headers, body)
+        finally:
+            self._keep(connection)
 
-        connector: aiohttp.BaseConnector
-        if self._socket_path is not None:
-            connector = aiohttp.UnixConnector(self._socket_path, limit=limit)
+    def _take_kept(self) -> Connection | None:
+        """The connection used last: the others may then grow old and be closed."""
+        now = asyncio.get_running_loop().time()
+        while self._kept:
+            connection = self._kept.pop()
+            if connection.reusable and now - connection.idle_since < _KEPT_SECONDS:
+                return connection
+            self._let_go(connection)
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        if connection.reusable and connection in self._open:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._kept.append(connection)
         else:
-            connector = aiohttp.TCPConnector(limit=limit, ssl=self._tls if self._tls is not None else True)
-        return aiohttp.ClientSession(
-            connector=connector, headers=self._headers, auto_decompress=True, read_bufsize=1 << 18, trust_env=False
+            # Its answer is still to come (the request was cancelled), or was its last.
+            self._let_go(connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        connection.abandon()
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            if self._socket_path is not None:
+                _, connection = await loop.create_unix_connection(Connection, self._socket_path)
+            else:
+                name = self._server_name or None
+                _, connection = await loop.create_connection(
+                    Connection, self._host, self._port, ssl=self._tls, server_hostname=name if self._tls else None
+                )
+        self._open.add(connection)
+        return connection
+
+    def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None) -> bytes:
+        if _NOT_IN_A_PATH.search(path):
+            # What comes from people may hold anything; the rest is encoded already, and must not be encoded twice.
+            path = quote(path, safe="%/?&=:;,+@!$'()*[]~")
+        length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else ""
+        return (
+            f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._fixed}{_lines(headers or {})}{length}\r\n".encode()
+            + body
         )
 
-    def _url(self, path: str) -> yarl.URL:
-        from yarl import URL
-
-        # The path is encoded already; encoding it again would turn %2F into %252F.
-        return URL(self._base_url + path, encoded=True)
+    def _disconnected(self, method: str, path: str, error: BaseException) -> Disconnected:
+        return Disconnected(f"{method} {self._base_url}{path.partition('?')[0]}: {_describe(error)}")
 
 
-def load_http_library() -> None:
-    """Import it now, while there is time, instead of at the first request."""
-    import aiohttp  # noqa: F401
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    chunks: tuple[bytes, ...] = ()
-    for chunk in chunks:
-        yield chunk
+def _lines(headers: Mapping[str, str]) -> str:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
+        raise ValueError("a header holds a line break")
+    return lines
 
 
 def _describe(error: BaseException) -> str:

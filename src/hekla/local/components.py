@@ -14,7 +14,6 @@ from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.core import DEFAULT_SCHEDULER
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
-from hekla.client.transport import load_http_library
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
@@ -211,7 +210,6 @@ def preload_workers() -> None:
     for key in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         # NumPy's BLAS would start threads at import; nothing here multiplies matrices.
         os.environ.setdefault(key, "1")
-    load_http_library()
     _import("hekla.controllers", "hekla.scheduler.scheduler", "hekla.node.agent", "hekla.local.builtins")
 
 
