@@ -11,7 +11,8 @@ import copy
 from typing import Any
 
 from hekla.api.kinds import Obj
-from hekla.scheduler.binder import group_status, shown_amounts
+from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
+from hekla.scheduler.binder import group_status, shown_amounts, waiting_annotations
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
@@ -108,6 +109,7 @@ class Miniature:
                 self._tell(f"PodGroup/{row.key.name}", f"{told.type} {told.reason}: {told.message}")
             status = group_status(row, outcome, plan.cycle_id, "2030-01-01T00:00:00Z")
             changed.append(self._apply_group(row.key.name, status or {}))
+            changed.append(self._apply_annotations(row.key.name, waiting_annotations(row, outcome) or {}))
             for pod, condition in outcome.pod_conditions:
                 entry = {"type": "PodScheduled", "status": "False"}
                 entry |= {"reason": condition.reason, "message": condition.message}
@@ -137,6 +139,10 @@ class Miniature:
     def conditions_of(self, group: str) -> dict[str, str]:
         return {item["type"]: item.get("message", "") for item in self.group(group).get("conditions", ())}
 
+    def waiting_of(self, group: str) -> tuple[str, str]:
+        annotations = self.objects["PodGroup", group]["metadata"].get("annotations", {})
+        return annotations.get(REASON_ANNOTATION, ""), annotations.get(MESSAGE_ANNOTATION, "")
+
     def _apply_queue(self, name: str, allocated: dict[str, str]) -> bool:
         status = self.objects["Queue", name].setdefault("status", {})
         if status.get("allocated") == allocated:
@@ -151,6 +157,12 @@ class Miniature:
                 status.pop(key, None)
             else:
                 status[key] = value
+        return bool(patch)
+
+    def _apply_annotations(self, name: str, patch: dict[str, str | None]) -> bool:
+        annotations = self.objects["PodGroup", name]["metadata"].setdefault("annotations", {})
+        for key, value in patch.items():
+            annotations.pop(key, None) if value is None else annotations.update({key: value})
         return bool(patch)
 
     def _evict(self, eviction: Eviction) -> None:

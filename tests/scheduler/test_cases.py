@@ -101,6 +101,8 @@ def check(world: Miniature, expect: dict[str, Any]) -> None:
         assert world.group(group)["phase"] == phase
     for group, conditions in expect.get("conditions", {}).items():
         assert world.conditions_of(group) == conditions
+    for group, reason in expect.get("reasons", {}).items():
+        assert world.waiting_of(group) == tuple(reason)
     for group, events in expect.get("events", {}).items():
         assert set(events) <= set(world.events[f"PodGroup/{group}"])
     for queue, allocated in expect.get("allocated", {}).items():

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.extension import GroupEnqueueable, GroupPipelined, OpenPlugin, SchedulerPlugin, Tiers, Vote
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.session import GroupState, Session
 from tests.scheduler.miniature import Miniature
 
-NO = Unfit(Reason.CLUSTER_FULL, "no")
+NO = Unfit(Reason.NOT_ENOUGH_RESOURCES, "no")
 
 
 class Voter(SchedulerPlugin, GroupEnqueueable, GroupPipelined):

@@ -44,7 +44,7 @@ def test_a_gang_without_room_says_what_is_asked_and_what_is_free() -> None:
 
 def test_a_group_larger_than_the_cluster_says_so_in_a_sentence() -> None:
     (record,) = decide({"nodes": [{"name": "n1", "cpu": 3}], "groups": [{"name": "a", "needs": {"cpu": 4}}]})
-    assert record["reason"] == "ClusterFull"
+    assert record["reason"] == "NotEnoughResources"
     assert record["sentence"].startswith("resource in cluster is overused: overused cpu (cpu: 4 asked, 3600m left")
 
 
@@ -56,7 +56,7 @@ def test_a_pod_no_node_matches_says_so() -> None:
 
 def test_a_gang_short_of_pods_says_how_many_there_are() -> None:
     (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 3, "cpu": 1, "pods": 2}]})
-    assert record["reason"] == "NotEnoughTasks"
+    assert record["reason"] == "GangNotComplete"
     assert "valid: 2, min: 3" in record["sentence"]
 
 

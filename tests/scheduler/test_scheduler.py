@@ -15,6 +15,7 @@ import pytest
 from hekla.api.batches import BATCH_PATH
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
@@ -213,7 +214,7 @@ def test_a_group_that_may_not_enter_says_how_much_is_missing() -> None:
     async def script(stage: Stage) -> None:
         await stage.add({"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "min": 1, "needs": {"cpu": 9}}]})
         stage.start()
-        await stage.until(lambda: _says(stage, "a", "cpu: 9 asked, 4800m left"))
+        await stage.until(lambda: _waits_for(stage, "a", "NotEnoughResources", "cpu: 9 asked, 4800m left"))
         assert (await stage.group("a"))["status"]["phase"] == "Pending"
         await stage.stop()
 
@@ -465,6 +466,11 @@ async def _any_of(found: Awaitable[list[str]]) -> bool:
 
 async def _phase_is(stage: Stage, group: str, phase: str) -> bool:
     return bool((await stage.group(group))["status"]["phase"] == phase)
+
+
+async def _waits_for(stage: Stage, group: str, reason: str, text: str) -> bool:
+    annotations = (await stage.group(group))["metadata"].get("annotations") or {}
+    return annotations.get(REASON_ANNOTATION) == reason and text in annotations.get(MESSAGE_ANNOTATION, "")
 
 
 async def _says(stage: Stage, group: str, text: str) -> bool:

@@ -14,7 +14,7 @@ from hekla.cli.failing import failing_as
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, issue_command, name_argument, pods_of
 from hekla.cli.output import age, duration, print_document, print_table
-from hekla.cli.progress import failures, is_finished, phase_of, started_at, task_rows, waiting_reason
+from hekla.cli.progress import dependency_reason, failures, is_finished, phase_of, started_at, task_rows, waiting_reason
 from hekla.cli.submit import check_documents, create_document
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -134,7 +134,8 @@ def _print_jobs(jobs: list[Obj], groups: list[Obj], pods: list[Obj], *, namespac
             p for p in pods if any(r.get("uid") == uid_of(found) for r in p["metadata"].get("ownerReferences") or ())
         ]
         tasks = task_rows(found, mine)
-        reason = "" if is_finished(found) else waiting_reason(by_owner.get(uid_of(found)), mine)[0]
+        waits = waiting_reason(by_owner.get(uid_of(found)), mine)[0] or dependency_reason(found, mine)[0]
+        reason = "" if is_finished(found) else waits
         status = found.get("status") or {}
         rows.append(
             [
@@ -204,6 +205,8 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], group: Obj | None
     first = started_at(pods)
     status = found.get("status") or {}
     code, sentence = waiting_reason(group, pods)
+    if not code:
+        code, sentence = dependency_reason(found, pods)
     facts = [
         ("Name", f"{namespace_of(found)}/{name_of(found)}"),
         ("Status", phase_of(found) + (f" ({code}: {sentence})" if code and not is_finished(found) else "")),

@@ -13,6 +13,7 @@ from hekla.api.batch import FINISHED_JOB_PHASES, TASK_SPEC, JobPhase
 from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, is_deleting, parse_timestamp
+from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION, Reason
 
 # Container reasons that mean "this will not start by waiting".
 _STUCK = frozenset(
@@ -61,14 +62,31 @@ def started_at(pods: Sequence[Obj]) -> datetime | None:
 
 
 def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
-    """(code, sentence) for a job that does not run: the PodGroup's condition, or a stuck container's; or empty."""
+    """(code, sentence) for a job that does not run: what its PodGroup says, or a stuck container's; or empty."""
     stuck = stuck_reason(pods)
     if stuck[0]:
         return stuck
     if any((pod.get("status") or {}).get("phase") not in (None, "", PodPhase.PENDING) for pod in pods):
         # It has started: what kept it from starting is history.
         return "", ""
-    for condition in reversed(((group or {}).get("status") or {}).get("conditions") or []):
+    said = annotations_of(group or {})
+    code, sentence = _unschedulable(group or {})
+    # The annotations are Hekla's and exact; a group scheduled by somebody else has the condition alone.
+    return said.get(REASON_ANNOTATION, code), said.get(MESSAGE_ANNOTATION) or sentence
+
+
+def dependency_reason(job: Obj, pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for a job with tasks that wait for others before they get pods; or empty."""
+    made = {annotations_of(pod).get(TASK_SPEC) for pod in pods}
+    for task in job["spec"].get("tasks") or ():
+        wanted = (task.get("dependsOn") or {}).get("name") or ()
+        if wanted and task.get("replicas") and task.get("name") not in made:
+            return str(Reason.WAITING_FOR_DEPENDENCY), f"task {task['name']} waits for {', '.join(wanted)}"
+    return "", ""
+
+
+def _unschedulable(group: Obj) -> tuple[str, str]:
+    for condition in reversed((group.get("status") or {}).get("conditions") or []):
         if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
             return str(condition.get("reason") or "Unschedulable"), str(condition.get("message") or "")
         if condition.get("type") == "Scheduled" and condition.get("status") == "True":

@@ -17,7 +17,7 @@ from hekla.api.kinds import JOB, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, uid_of
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
 from hekla.cli.named import pods_of
-from hekla.cli.progress import failures, is_finished, phase_of, task_rows, waiting_reason
+from hekla.cli.progress import dependency_reason, failures, is_finished, phase_of, task_rows, waiting_reason
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
@@ -63,6 +63,8 @@ async def explain_job(client: Client, connection: Connection, name: str, config:
     queue_name = str(job["spec"].get("queue") or "default")
     queue = await client.find(QUEUE, queue_name)
     code, sentence = waiting_reason(group, pods)
+    if not code:
+        code, sentence = dependency_reason(job, pods)
     decision: Mapping[str, Any] = {}
     if group is not None and not is_finished(job):
         plan = rehearse_with(config, await read_cluster(client))

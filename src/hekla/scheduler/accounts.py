@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Columns, Floats, exceeded
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import Session
@@ -98,4 +99,4 @@ def how_many(limit: float, allocated: float, amount: float, most: int) -> int:
 
 
 def not_open(queue: Queue) -> Unfit:
-    return Unfit(Reason.QUEUE_NOT_OPEN, f"queue {queue.name} is {queue.state}")
+    return Unfit(Reason.QUEUE_NOT_OPEN, f"queue {queue.name} is {queue.state}", told=False)

@@ -16,6 +16,7 @@ from typing import Any
 from hekla.api.batches import Binding
 from hekla.api.kinds import POD, POD_GROUP, QUEUE
 from hekla.api.meta import timestamp
+from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
@@ -333,7 +334,7 @@ class Binder:
             return
         self._wish_events(row, outcome)
         key = ("group", row.uid)
-        if group_status(row, outcome, cycle_id, "") is None:
+        if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
             self._wishes.pop(key, None)
         else:
             self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome))
@@ -357,9 +358,11 @@ class Binder:
             return 0.0
         if outcome.filling:
             return self._period
-        conditions = list(row.status.get("conditions") or ())
-        news = outcome.condition is not None and _current(conditions, outcome.condition) is None
-        return 0.0 if news and not outcome.settling else self._patience(("group", row.uid))
+        wanted, conditions = outcome.condition, list(row.status.get("conditions") or ())
+        if wanted is None or outcome.settling or _current(conditions, wanted) is not None:
+            return self._patience(("group", row.uid))
+        # Other words for what was said before are said when they have held for a while.
+        return self._period if any(condition.get("type") == wanted.type for condition in conditions) else 0.0
 
     def _wish_events(self, row: PodGroup, outcome: GroupOutcome) -> None:
         complaint = ("event", row.uid)
@@ -381,10 +384,14 @@ class Binder:
         if row is None or row.uid != wish.outcome.group.row.uid:
             return
         status = group_status(row, wish.outcome, wish.cycle_id, timestamp(self._clock.now()))
-        if status is None:
+        annotations = waiting_annotations(row, wish.outcome)
+        if status is None and annotations is None:
             return
         # The revision guards what others write into the status: a conflict means look again.
-        patch = {"metadata": {"uid": row.uid, "resourceVersion": str(row.revision)}, "status": status}
+        metadata: dict[str, Any] = {"uid": row.uid, "resourceVersion": str(row.revision)}
+        patch = {"metadata": metadata, "status": status or {}}
+        if annotations is not None:
+            metadata["annotations"] = annotations
         self._cache.put_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
 
     async def _write_pod(self, wish: _PodWish) -> None:
@@ -447,6 +454,14 @@ def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) 
     if outcome.condition is not None and _current(conditions, outcome.condition) is None:
         patch["conditions"] = _with_condition(conditions, outcome.condition, cycle_id, now)
     return patch or None
+
+
+def waiting_annotations(row: PodGroup, outcome: GroupOutcome) -> dict[str, str | None] | None:
+    """The merge patch for what a PodGroup's annotations say of its waiting, None when they already say it."""
+    wanted = outcome.waiting
+    if wanted is None or row.waiting == (wanted.reason, wanted.message):
+        return None
+    return {REASON_ANNOTATION: wanted.reason or None, MESSAGE_ANNOTATION: wanted.message or None}
 
 
 def _says(known: Condition | None, wanted: Condition) -> bool:

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags
-
-
-class Reason(StrEnum):
-    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
-    NOT_ENOUGH_PODS = "NotEnoughTasks"
-    NOT_ENOUGH_PODS_OF_ROLE = "NotEnoughPodsOfTask"
-    NO_NODE_MATCHES = "NoNodeMatches"
-    QUEUE_OVER_QUOTA = "QueueOverQuota"
-    QUEUE_NOT_OPEN = "QueueNotOpen"
-    QUEUE_UNUSABLE = "QueueUnusable"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    CLUSTER_FULL = "ClusterFull"
-    GANG_NOT_COMPLETE = "GangNotComplete"
-    WAITING_FOR_GATE = "WaitingForGate"
-    UNSUPPORTED = "Unsupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +15,7 @@ class Unfit:
     reason: Reason
     message: str
     detail: str = ""  # the arithmetic behind it, where the message is upstream's and leaves it out
+    told: bool = True  # in an Event; upstream keeps silent about some
 
     @property
     def sentence(self) -> str:

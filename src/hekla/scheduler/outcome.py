@@ -11,18 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupReason
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats
 from hekla.scheduler.extension import Tiers
-from hekla.scheduler.fit import FitError, Reason, Unfit
-from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Placement, Plan, QueueOutcome
+from hekla.scheduler.fit import FitError, Unfit
+from hekla.scheduler.plan import (
+    Announcement,
+    Eviction,
+    GroupCondition,
+    GroupOutcome,
+    Placement,
+    Plan,
+    QueueOutcome,
+    Waiting,
+)
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
 from hekla.scheduler.session import GroupState, PodClass, Session, Tried
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
 
 NORMAL, WARNING = "Normal", "Warning"
 _SCHEDULED_REASON = "tasks in gang are ready to be scheduled"
-_INCOMPLETE = (Reason.NOT_ENOUGH_PODS, Reason.NOT_ENOUGH_PODS_OF_ROLE)
 _WAITING_STATUSES = (PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED)
 
 
@@ -78,6 +87,7 @@ def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: b
     text = "" if verdict and not _waits(state) else group_text(state, _is_ready(state))
     condition = _condition(state, verdict, text)
     settling = state.counts[PodStatus.BINDING] > 0
+    decision = _decision(session, tiers, state, phase) if _waits(state) or state.refused else {}
     return GroupOutcome(
         group=state.group,
         phase=phase,
@@ -88,9 +98,17 @@ def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: b
         announcements=_announcements(state, phase, text, settling),
         pod_conditions=() if settling else _pod_conditions(session, state, text),
         settling=settling,
-        filling=state.invalid is not None and state.invalid.reason in _INCOMPLETE,
-        decision=_decision(session, tiers, state, phase) if _waits(state) or state.refused else {},
+        filling=state.invalid is not None and state.invalid.reason is Reason.GANG_NOT_COMPLETE,
+        waiting=None if settling else _waiting(state, decision),
+        decision=decision,
     )
+
+
+def _waiting(state: GroupState, decision: dict[str, Any]) -> Waiting:
+    """The code of a group that waits, and a sentence where no condition has one: a refusal is told in Events only."""
+    if not decision:
+        return Waiting()
+    return Waiting(decision["reason"], "; ".join(unfit.sentence for unfit in state.refused))
 
 
 def _waits(state: GroupState) -> bool:
@@ -132,15 +150,11 @@ def _condition(state: GroupState, verdict: bool | None, text: str) -> GroupCondi
         missing = state.group.row.min_member - (state.ready_pods + nearly)
         message = f"{missing}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
         return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
-    if state.refused:
-        # Upstream tells a refused group in an Event only, which is gone within the hour; the condition stays.
-        message = "; ".join(unfit.sentence for unfit in state.refused)
-        return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
     return None
 
 
 def _announcements(state: GroupState, phase: PodGroupPhase, text: str, settling: bool) -> tuple[Announcement, ...]:
-    told = [Announcement(NORMAL, "Unschedulable", unfit.message) for unfit in state.refused]
+    told = [Announcement(NORMAL, "Unschedulable", unfit.message) for unfit in state.refused if unfit.told]
     if phase in (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
         if not settling:
             pending = state.counts[PodStatus.PENDING]
@@ -233,13 +247,15 @@ def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
         return state.refused[0].reason
     if state.invalid is not None:
         return state.invalid.reason
+    if state.counts[PodStatus.PIPELINED] and not state.counts[PodStatus.PENDING]:
+        return Reason.WAITING_FOR_ROOM
     if error is not None:
         return error.reason
     if state.held_back is not None:
         return state.held_back.reason
     if bool(state.group.gated.any()):
         return Reason.WAITING_FOR_GATE
-    return Reason.GANG_NOT_COMPLETE
+    return Reason.NOT_ENOUGH_RESOURCES
 
 
 def _sentence(state: GroupState, reason: Reason, error: FitError | None, resources: list[dict[str, Any]]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.fits import first_missing, fits, room
 from hekla.scheduler.arrays.greedy import place_identical
 from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
 from hekla.scheduler.extension import Tiers
-from hekla.scheduler.fit import Clause, FitError, Reason
+from hekla.scheduler.fit import Clause, FitError
 from hekla.scheduler.session import PodClass, Session
 
 _NONE: Ints = np.empty(0, dtype=np.int64)

@@ -54,6 +54,14 @@ class Announcement:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a group waits, as lists show it: one of `api.reasons`, and a sentence; both empty where it does not wait."""
+
+    reason: str = ""
+    message: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupOutcome:
     """What the cycle makes of one group: the status it should have, what to tell, and why."""
@@ -68,6 +76,7 @@ class GroupOutcome:
     pod_conditions: tuple[tuple[Pod, Condition], ...]
     settling: bool  # pods are on their way to nodes: counts and texts are about to change by themselves
     filling: bool  # pods are missing that are probably being made just now
+    waiting: Waiting | None = None  # None: leave what was said before
     decision: Mapping[str, Any] = field(default_factory=dict)
 
 

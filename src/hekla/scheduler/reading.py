@@ -15,6 +15,7 @@ from hekla.api.duration import parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, revision_of, uid_of
 from hekla.api.quantity import InvalidQuantity, milli, parse, whole
+from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.api.scheduling import PodGroupPhase, QueueState
 from hekla.api.selector import Operator, Requirement, Selector, label_selector_from
 from hekla.scheduler.arrays.resources import CPU, MEMORY, PODS
@@ -196,6 +197,7 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         phase=PodGroupPhase(status.get("phase") or PodGroupPhase.PENDING),
         unsupported=_unsupported_group_fields(spec),
         status=status,
+        waiting=_waiting(annotations_of(obj)),
         revision=revision_of(obj),
     )
 
@@ -297,6 +299,10 @@ def _is_scalar(name: str) -> bool:
     if name.startswith("count/"):
         return False
     return "/" in name or name == "ephemeral-storage" or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def _waiting(annotations: Mapping[str, str]) -> tuple[str, str]:
+    return annotations.get(REASON_ANNOTATION, ""), annotations.get(MESSAGE_ANNOTATION, "")
 
 
 def _seconds(meta: Mapping[str, Any]) -> float:

@@ -241,6 +241,7 @@ class PodGroup:
     phase: PodGroupPhase
     unsupported: tuple[str, ...]
     status: Mapping[str, Any] = field(hash=False, compare=False)
+    waiting: tuple[str, str] = field(default=("", ""), compare=False)  # the reason and sentence it is annotated with
     revision: int = field(default=0, compare=False)
 
 

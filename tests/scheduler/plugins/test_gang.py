@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hekla.scheduler.fit import Reason
+from hekla.api.reasons import Reason
 from tests.scheduler.plugins.opened import Opened
 
 
@@ -46,7 +46,7 @@ def test_too_few_pods_make_a_group_invalid() -> None:
     opened = gang(min=3, pods=2)
     unfit = opened.tiers.group_valid(opened.state("a"))
     assert unfit is not None
-    assert unfit.reason is Reason.NOT_ENOUGH_PODS
+    assert unfit.reason is Reason.GANG_NOT_COMPLETE
     assert unfit.message == "Not enough valid tasks for gang-scheduling, valid: 2, min: 3"
 
 
@@ -54,7 +54,7 @@ def test_too_few_pods_of_a_role_make_a_group_invalid() -> None:
     opened = gang(min=2, roles={"master": 1}, pods=[{"role": "worker"}, {"role": "worker"}])
     unfit = opened.tiers.group_valid(opened.state("a"))
     assert unfit is not None
-    assert unfit.reason is Reason.NOT_ENOUGH_PODS_OF_ROLE
+    assert unfit.reason is Reason.GANG_NOT_COMPLETE
 
 
 def test_groups_that_are_not_ready_come_first() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.scheduler.fit import Reason
+from hekla.api.reasons import Reason
 from tests.scheduler.plugins.opened import Opened
 
 NODE = {"name": "n1", "cpu": 12, "memory": "64Gi", "pods": 100}

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.api.scheduling import QueueState
 from hekla.scheduler.accounts import Account, flat_ceilings, guarantees, how_many, members_by_queue, not_open
 from hekla.scheduler.arrays.resources import TOLERANCE, Floats
@@ -22,7 +23,7 @@ from hekla.scheduler.extension import (
     VictimQueueOrder,
     Vote,
 )
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.queuetree import QueueTree
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.extension import (
     GroupOrder,
     GroupPipelined,
@@ -16,7 +17,7 @@ from hekla.scheduler.extension import (
     Verdict,
     Vote,
 )
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import READY_STATUSES, GroupState
@@ -44,10 +45,10 @@ class Gang(
             return Unfit(Reason.UNSUPPORTED, f"not supported yet: {', '.join(row.unsupported)}")
         if not _roles_hold(state, _VALID_STATUSES, best_effort=False):
             text = "Not enough valid pods of each task for gang-scheduling"
-            return Unfit(Reason.NOT_ENOUGH_PODS_OF_ROLE, text)
+            return Unfit(Reason.GANG_NOT_COMPLETE, text)
         if state.valid_pods < row.min_member:
             text = f"Not enough valid tasks for gang-scheduling, valid: {state.valid_pods}, min: {row.min_member}"
-            return Unfit(Reason.NOT_ENOUGH_PODS, text)
+            return Unfit(Reason.GANG_NOT_COMPLETE, text)
         return None
 
     def group_key(self, state: GroupState) -> float:

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.extension import HIERARCHY, Argument, NodeFilter, NodeScore, SchedulerPlugin
-from hekla.scheduler.fit import Reason, Refusal
+from hekla.scheduler.fit import Refusal
 from hekla.scheduler.queuetree import QueueTree
 from hekla.scheduler.rows import NodeGroups
 from hekla.scheduler.session import PodClass, Session

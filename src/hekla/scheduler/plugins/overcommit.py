@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, exceeded
 from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.snapshot import Group
@@ -42,7 +43,7 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         named = ", ".join(f"overused {columns.names[column]}" for column in lines)
         left = np.maximum(self._free - self._entered, 0.0)
         detail = f"{asked_and_left(columns.names, lines, minimum, left)}, counting the cluster {self._factor:g} times"
-        return Vote.REJECT, Unfit(Reason.CLUSTER_FULL, f"resource in cluster is overused: {named}", detail)
+        return Vote.REJECT, Unfit(Reason.NOT_ENOUGH_RESOURCES, f"resource in cluster is overused: {named}", detail)
 
     def group_enqueued(self, state: GroupState) -> None:
         self._entered = self._entered + state.group.claim

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hekla.api.meta import Key
+from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags
 from hekla.scheduler.company import Company, SpreadRule
 from hekla.scheduler.extension import Argument, NodeFilter, SchedulerPlugin
-from hekla.scheduler.fit import Reason, Refusal
+from hekla.scheduler.fit import Refusal
 from hekla.scheduler.neighbours import shunned_by_others, too_uneven, with_shunned, without_label, without_sought
 from hekla.scheduler.rows import Constraints, Node, Taint, Term, Toleration
 from hekla.scheduler.session import PodClass, Session

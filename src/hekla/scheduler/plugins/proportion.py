@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.api.scheduling import QueueState
 from hekla.scheduler.accounts import Account, flat_ceilings, guarantees, how_many, members_by_queue, not_open
 from hekla.scheduler.arrays.fairness import share, water_fill
@@ -21,7 +22,7 @@ from hekla.scheduler.extension import (
     SchedulerPlugin,
     Vote,
 )
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState, Session

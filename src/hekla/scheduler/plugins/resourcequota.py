@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from hekla.api.quantity import format_binary, format_decimal
+from hekla.api.reasons import Reason
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.extension import GroupEnqueueable, SchedulerPlugin, Vote
-from hekla.scheduler.fit import Reason, Unfit
+from hekla.scheduler.fit import Unfit
 from hekla.scheduler.rows import Quota
 from hekla.scheduler.session import GroupState, Session
 
