@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.local_cluster import LocalCluster
+from tests.e2e.terminal import in_a_terminal
 
 POD = """
 apiVersion: v1
@@ -83,27 +81,41 @@ def test_files_are_copied_in_and_out(house: LocalCluster, tmp_path: Path) -> Non
     assert (tmp_path / "back").read_bytes() == data
 
 
-def test_a_person_at_a_terminal_gets_one(house: LocalCluster) -> None:
+def test_a_person_at_a_terminal_gets_one_that_has_its_size(house: LocalCluster) -> None:
     command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "-it", "house", "-c", "main", "--", "sh"]
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execvp(command[0], command)
-    try:
-        os.write(terminal, b"tty; echo s''aid; exit 5\n")
-        heard = read_until_closed(terminal)
-        assert b"/dev/pts/" in heard, heard
-        assert b"said" in heard
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 5
-    finally:
-        os.close(terminal)
+    with in_a_terminal(command) as terminal:
+        terminal.type("tty; echo s''aid\n")
+        terminal.until("/dev/pts/")
+        terminal.until("said")
+        terminal.resize(33, 111)
+        # The size travels by itself: asked for until it has arrived.
+        terminal.type("until [ \"$(stty size)\" = '33 111' ]; do :; done; echo res''ized; exit 5\n")
+        terminal.until("resized")
+        assert terminal.exit_code() == 5
 
 
-def test_one_that_asks_for_the_old_protocol_is_told(house: LocalCluster) -> None:
-    command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "house", "-c", "main", "--", "true"]
+def test_ctrl_c_ends_what_runs_in_the_terminal_and_not_the_shell(house: LocalCluster) -> None:
+    command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "-it", "house", "-c", "main", "--", "sh"]
+    with in_a_terminal(command) as terminal:
+        terminal.type("echo beg''un; sleep 600\n")
+        terminal.until("begun")
+        terminal.type("\x03")
+        terminal.type("echo sur''vived; exit 0\n")
+        terminal.until("survived")
+        assert terminal.exit_code() == 0
+
+
+def test_clients_that_speak_the_older_protocol_are_understood(house: LocalCluster) -> None:
+    """SPDY: kubectl before 1.30, and client libraries of that time."""
     old = {**os.environ, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
-    done = subprocess.run(command, capture_output=True, timeout=60, env=old)
-    assert done.returncode == 1
-    assert b"websockets only" in done.stderr
+    data = os.urandom(3 << 20)
+    command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "-i", "house", "-c", "main", "--"]
+    done = subprocess.run([*command, "cat"], input=data, capture_output=True, timeout=60, env=old)
+    assert (done.returncode, done.stdout == data) == (0, True), done.stderr
+    failing = ["sh", "-c", "echo out; echo err >&2; exit 7"]
+    done = subprocess.run([*command, *failing], capture_output=True, timeout=60, env=old)
+    assert (done.returncode, done.stdout) == (7, b"out\n")
+    assert done.stderr.startswith(b"err\n")
 
 
 def test_without_the_token_nothing_is_run(house: LocalCluster) -> None:
@@ -113,16 +125,3 @@ def test_without_the_token_nothing_is_run(house: LocalCluster) -> None:
     headers = [word for each in upgrade for word in ("-H", each)]
     done = subprocess.run(["curl", "-skw", "%{http_code}", *headers, server + path], capture_output=True, timeout=20)
     assert done.stdout.endswith(b"401"), done.stdout
-
-
-def read_until_closed(terminal: int) -> bytes:
-    heard, deadline = b"", time.monotonic() + 30
-    while select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        try:
-            data = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not data:
-            break
-        heard += data
-    return heard

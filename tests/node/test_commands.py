@@ -16,10 +16,12 @@ import asyncio, json, sys
 from pathlib import Path
 from hekla.node.commands import CommandError, run_command
 from hekla.node.directory import PodDirectory
+from hekla.node.spawner import Spawner
 
 data_dir, uid, seconds, *argv = sys.argv[1:]
 try:
-    print(json.dumps(asyncio.run(run_command(PodDirectory(Path(data_dir), uid), "main", argv, float(seconds)))))
+    directory, spawner = PodDirectory(Path(data_dir), uid), Spawner(Path(data_dir))
+    print(json.dumps(asyncio.run(run_command(spawner, directory, "main", argv, float(seconds)))))
 except (CommandError, TimeoutError) as error:
     print(json.dumps([type(error).__name__, str(error)]))
 """

@@ -19,6 +19,7 @@ from hekla.local.credentials import Credentials, ensure_credentials
 from hekla.node.directory import PodDirectory
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.settings import NodeSettings
+from hekla.node.spawner import Spawner
 
 _POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u-1"}}
 _LOG = b"""2030-01-01T00:00:00.000000001Z stdout F one
@@ -54,7 +55,7 @@ async def _server(folder: Path, *, with_certificate: bool = True) -> AsyncIterat
 
 async def _serve(settings: NodeSettings, port: asyncio.Future[int]) -> None:
     async with asyncio.TaskGroup() as tasks:
-        found = await KubeletServer(settings, clock=SystemClock()).start(tasks)
+        found = await KubeletServer(settings, Spawner(settings.data_dir), None, clock=SystemClock()).start(tasks)
         assert found is not None
         port.set_result(found)
 

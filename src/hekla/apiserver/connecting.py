@@ -1,7 +1,7 @@
-"""`kubectl exec`: the caller is checked here, the node is found here, and from then on bytes go through both ways.
+"""`kubectl exec`, `attach` and `port-forward`: the caller is checked here, the node is found here, and from then on
+bytes go through both ways.
 
-Clients speak websockets, and the node does; nothing in between needs to understand a message. SPDY, which kubectl
-before 1.30 spoke, is answered with a sentence that says so.
+Clients speak websockets or SPDY, and the node both; nothing in between needs to understand a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from hekla.api.kinds import POD, Obj
 from hekla.apiserver.logs import chosen_container, node_address
-from hekla.apiserver.path import parse_route
+from hekla.apiserver.path import Route, parse_route
 from hekla.apiserver.request import Response, error_response, no_such_path, not_found
 from hekla.apiserver.store.store import Key, Store
 from hekla.errors import ApiError, BadRequest, Conflict, InternalError
@@ -23,6 +23,7 @@ from hekla.log import get_logger
 
 log = get_logger("apiserver")
 
+CONNECTING = ("exec", "attach", "portforward")
 # Headers of one hop, and the credential that is for us alone.
 _NOT_PASSED_ON = frozenset({"host", "authorization", "content-length", "transfer-encoding"})
 _CONNECT_SECONDS = 10.0
@@ -42,35 +43,43 @@ class Destination:
     target: str
 
 
-def exec_destination(store: Store, namespace: str, name: str, query: list[tuple[str, str]]) -> Destination:
+def destination(store: Store, route: Route, query: list[tuple[str, str]]) -> Destination:
     """Where the pod runs. Raises ApiError when there is no such pod, container, node or command."""
-    entry = store.get(Key("/pods", namespace, name))
+    entry = store.get(Key("/pods", route.namespace, route.name))
     if entry is None:
-        raise not_found(POD, name)
+        raise not_found(POD, route.name)
     pod = entry.decode()
+    path = f"{quote(route.namespace)}/{quote(route.name)}"
+    if route.subresource == "portforward":
+        ports = [("port", each) for key, value in query if key == "ports" for each in value.split(",")]
+        return Destination(*_node_address(store, pod), f"/portForward/{path}?{urlencode(ports)}")
     container = chosen_container(pod, next((value for key, value in query if key == "container"), ""))
-    if not any(key == "command" for key, _ in query):
+    wanted = [("command", value) for key, value in query if key == "command"]
+    if route.subresource == "exec" and not wanted:
         raise BadRequest("you must specify at least 1 command")
+    found = _node_address(store, pod)
+    _check_running(pod, container)
+    wanted += [(_STREAMS[key], "1") for key, value in query if key in _STREAMS and value in ("1", "true")]
+    return Destination(*found, f"/{route.subresource}/{path}/{quote(container)}?{urlencode(wanted)}")
+
+
+def refuse_plain(store: Store, route: Route, query: list[tuple[str, str]]) -> ApiError:
+    """The answer to one that did not ask for another protocol: what else is wrong with it, or that this is."""
+    try:
+        destination(store, route, query)
+    except ApiError as error:
+        return error
+    return BadRequest("Upgrade request required", details={})
+
+
+def _node_address(store: Store, pod: Obj) -> tuple[str, int]:
     node_name = (pod.get("spec") or {}).get("nodeName") or ""
     if not node_name:
-        raise BadRequest(f"pod {name} does not have a host assigned")
+        raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
     node = store.get(Key("/nodes", "", node_name))
     if node is None:
         raise not_found(POD, node_name)
-    _check_running(pod, container)
-    wanted = [("command", value) for key, value in query if key == "command"]
-    wanted += [(_STREAMS[key], "1") for key, value in query if key in _STREAMS and value in ("1", "true")]
-    path = f"/exec/{quote(namespace)}/{quote(name)}/{quote(container)}?{urlencode(wanted)}"
-    return Destination(*node_address(node.decode()), path)
-
-
-def refuse_plain(store: Store, namespace: str, name: str, query: list[tuple[str, str]]) -> ApiError:
-    """The answer to an exec that did not ask for a websocket: what else is wrong with it, or that this is."""
-    try:
-        exec_destination(store, namespace, name, query)
-    except ApiError as error:
-        return error
-    return BadRequest("this server offers exec over websockets only (kubectl 1.30 and later use them by themselves)")
+    return node_address(node.decode())
 
 
 def _check_running(pod: Obj, container: str) -> None:
@@ -124,7 +133,7 @@ class Connector:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, check: Check | None) -> None:
         # 1. Who asks, and for what.
-        target, headers = _parse_head(await reader.readuntil(b"\r\n\r\n"))
+        method, target, headers = _parse_head(await reader.readuntil(b"\r\n\r\n"))
         path, query = urlsplit(target).path, urlsplit(target).query
         scope = {
             "path": path,
@@ -135,14 +144,14 @@ class Connector:
             await _answer(writer, refusal)
             return
         route = parse_route(path)
-        if route is None or route.group or route.plural != POD.plural or route.subresource != "exec":
+        if route is None or route.group or route.plural != POD.plural or route.subresource not in CONNECTING:
             raise no_such_path()
         # 2. Where it runs.
-        found = exec_destination(self._store, route.namespace, route.name, parse_qsl(query, keep_blank_values=True))
+        found = destination(self._store, route, parse_qsl(query, keep_blank_values=True))
         # 3. The same request there, and then whatever either side says.
         node_reader, node_writer = await self._dial(found)
         try:
-            node_writer.write(_head(found, headers))
+            node_writer.write(_head(method, found, headers))
             await _tunnel((reader, writer), (node_reader, node_writer))
         finally:
             node_writer.close()
@@ -155,14 +164,15 @@ class Connector:
             raise InternalError(f"error dialing backend: {error}") from error
 
 
-def _parse_head(head: bytes) -> tuple[str, list[tuple[str, str]]]:
+def _parse_head(head: bytes) -> tuple[str, str, list[tuple[str, str]]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     pairs = [line.partition(":")[::2] for line in lines if line]
-    return first.split(" ")[1], [(name.strip().lower(), value.strip()) for name, value in pairs]
+    method, target = first.split(" ")[:2]
+    return method, target, [(name.strip().lower(), value.strip()) for name, value in pairs]
 
 
-def _head(found: Destination, headers: list[tuple[str, str]]) -> bytes:
-    lines = [f"GET {found.target} HTTP/1.1", f"Host: {found.address}:{found.port}"]
+def _head(method: str, found: Destination, headers: list[tuple[str, str]]) -> bytes:
+    lines = [f"{method} {found.target} HTTP/1.1", f"Host: {found.address}:{found.port}"]
     lines += [f"{name}: {value}" for name, value in headers if name not in _NOT_PASSED_ON]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 

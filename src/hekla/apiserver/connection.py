@@ -72,6 +72,9 @@ class Connection(HttpToolsProtocol):
             self._refuse("431 Request Header Fields Too Large")
         self._keep_time()
 
+    def _should_upgrade(self) -> bool:
+        return self._should_upgrade_to_ws() and self._get_upgrade() in (b"websocket", b"spdy/3.1")
+
     def handle_websocket_upgrade(self) -> None:
         self._wait_for(_Waiting.NOTHING)
         super().handle_websocket_upgrade()

@@ -7,6 +7,7 @@ from typing import Any
 
 from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH
 from hekla.api.kinds import Kind, Obj
+from hekla.apiserver.connecting import CONNECTING
 from hekla.apiserver.event_group import EVENTS_EVENT
 from hekla.apiserver.request import Request, Response, json_response
 from hekla.apiserver.resource import Registry, Resource
@@ -17,10 +18,20 @@ _SUBRESOURCE_VERBS = {
     "eviction": ["create"],
     "log": ["get"],
     "exec": ["create", "get"],
+    "attach": ["create", "get"],
+    "portforward": ["create", "get"],
     "finalize": ["update"],
     "ephemeralcontainers": ["get", "patch", "update"],
 }
-_SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", "exec", "finalize")
+_SUBRESOURCE_KINDS = {
+    "scale": "Scale",
+    "binding": "Binding",
+    "eviction": "Eviction",
+    "exec": "PodExecOptions",
+    "attach": "PodAttachOptions",
+    "portforward": "PodPortForwardOptions",
+}
+_SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", *CONNECTING, "finalize")
 _CREATED_ONLY = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
@@ -168,9 +179,7 @@ def _entries(resource: Resource) -> list[Obj]:
 
 
 def _subresource_kind(name: str, kind: Kind) -> str:
-    return {"scale": "Scale", "binding": "Binding", "eviction": "Eviction", "exec": "PodExecOptions"}.get(
-        name, kind.kind
-    )
+    return _SUBRESOURCE_KINDS.get(name, kind.kind)
 
 
 def _subresource_type(name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What hangs below an object: status, scale, binding, eviction, finalize, log, exec."""
+"""What hangs below an object: status, scale, binding, eviction, finalize, log, exec, attach, portforward."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Subresources:
                 return await self._evict(resource, route, request)
             case "GET", "log":
                 return await self._log(resource, route, request)
-            case "GET" | "POST", "exec":
-                # Requests for a websocket do not come this way: see `connecting.py`.
-                raise refuse_plain(self._store, route.namespace, route.name, list(request.query.items()))
+            case "GET" | "POST", "exec" | "attach" | "portforward":
+                # Requests for another protocol do not come this way: see `connecting.py`.
+                raise refuse_plain(self._store, route, list(request.query.items()))
         raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 
     async def _bind(self, resource: Resource, route: Route, request: Request) -> Response:

@@ -32,6 +32,7 @@ from hekla.node.kubelet_server import KubeletServer
 from hekla.node.registration import Registration, capacity
 from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
+from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient
 from hekla.node.worker import Worker
 
@@ -55,7 +56,7 @@ async def run(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(context.recorder.run())
         # 2. Logs can be asked for before anybody is told where.
-        server = KubeletServer(settings, clock=clock)
+        server = KubeletServer(settings, context.spawner, context.switch, clock=clock)
         port = await server.start(tasks)
         # 3. Names for pods, answered at the bridge, and the rules of their network.
         if context.switch is not None:
@@ -135,6 +136,9 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     # The trials fork, so they come before anything here makes a thread.
     isolated = use_namespaces(settings.isolation)
     cgroups = find_cgroups(settings.data_dir)
+    # It makes itself ready while the rest goes on.
+    spawner = Spawner(settings.data_dir)
+    spawner.start()
     switch: SwitchClient | None = None
     facts: dict[str, object] = {}
     if isolated:
@@ -146,7 +150,8 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         settings=settings,
         clock=clock,
         rng=rng,
-        launcher=ProcessLauncher(),
+        spawner=spawner,
+        launcher=ProcessLauncher(spawner),
         switch=switch,
         images=Images(settings.images),
         user_namespace=bool(facts.get("user_namespace")),

@@ -12,27 +12,22 @@ import json
 import os
 import socket
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypedDict
 
-import hekla
 from hekla.errors import HeklaError
 from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.exec import readable, writable
 from hekla.node.exec_shim import ExecSpec
 from hekla.node.shim import ContainerSpec, Identity
+from hekla.node.spawner import Spawner, SpawnError, Task
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 _READ_BYTES = 32 * 1024
 _START_SECONDS = 20.0
-_SHIM = "import sys; sys.path.insert(0, sys.argv[1]); from hekla.node.exec_shim import main; main()"
-_PACKAGE_ROOT = str(Path(hekla.__file__).resolve().parent.parent)
 
 
 class CommandError(HeklaError):
@@ -55,7 +50,13 @@ def remember(directory: PodDirectory, container: str, spec: ContainerSpec) -> No
 
 
 async def start_command(
-    directory: PodDirectory, container: str, argv: Sequence[str], *, stdin: bool = False, tty: bool = False
+    spawner: Spawner,
+    directory: PodDirectory,
+    container: str,
+    argv: Sequence[str],
+    *,
+    stdin: bool = False,
+    tty: bool = False,
 ) -> RunningCommand:
     """Return when the command runs. Raises CommandError with what a person can read."""
     spec = _spec(directory, container, argv, tty=tty)
@@ -65,9 +66,9 @@ async def start_command(
     mine = [streams[STDIN][1], streams[STDOUT][0], streams[STDERR][0]]
     others = [streams[STDIN][0], streams[STDOUT][1], streams[STDERR][1]]
     try:
-        _launch(theirs, others)
+        spawner.fork(Task.COMMAND, [*others, theirs.fileno()])
         ours.send(json.dumps(spec).encode())
-    except OSError as error:
+    except (OSError, SpawnError) as error:
         for descriptor in mine:
             os.close(descriptor)
         ours.close()
@@ -90,9 +91,11 @@ async def start_command(
     return command
 
 
-async def run_command(directory: PodDirectory, container: str, argv: Sequence[str], seconds: float) -> tuple[int, str]:
+async def run_command(
+    spawner: Spawner, directory: PodDirectory, container: str, argv: Sequence[str], seconds: float
+) -> tuple[int, str]:
     """Run a command to its end; its exit code and the beginning of what it said. TimeoutError when it takes longer."""
-    command = await start_command(directory, container, argv)
+    command = await start_command(spawner, directory, container, argv)
     said: dict[int, bytes] = {STDOUT: b"", STDERR: b""}
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
@@ -165,7 +168,10 @@ class RunningCommand:
         if descriptor is not None:
             os.close(descriptor)
 
-    def resize(self, width: int, height: int) -> None:
+    async def end_input(self) -> None:
+        self.close(STDIN)
+
+    async def resize(self, width: int, height: int) -> None:
         if STDOUT in self._streams:
             size = struct.pack("HHHH", height & 0xFFFF, width & 0xFFFF, 0, 0)
             fcntl.ioctl(self._streams[STDOUT], termios.TIOCSWINSZ, size)
@@ -199,25 +205,3 @@ def _spec(directory: PodDirectory, container: str, argv: Sequence[str], *, tty: 
         "cwd": kept["cwd"],
         "tty": tty,
     }
-
-
-def _launch(control: socket.socket, streams: Sequence[int]) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _SHIM, _PACKAGE_ROOT, str(control.fileno())],
-        stdin=streams[STDIN],
-        stdout=streams[STDOUT],
-        stderr=streams[STDERR],
-        pass_fds=[control.fileno()],
-        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
-        cwd="/",
-        start_new_session=True,
-    )
-    # Waited for whenever it ends, which may be after everybody has lost interest.
-    ended = os.pidfd_open(process.pid)
-    asyncio.get_running_loop().add_reader(ended, _reap, process, ended)
-
-
-def _reap(process: subprocess.Popen[bytes], ended: int) -> None:
-    asyncio.get_running_loop().remove_reader(ended)
-    os.close(ended)
-    process.wait()

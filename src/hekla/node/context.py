@@ -13,6 +13,7 @@ from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.hooks.images import Images
 from hekla.node.settings import NodeSettings
+from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient
 
 
@@ -23,6 +24,7 @@ class NodeContext:
     settings: NodeSettings
     clock: Clock
     rng: random.Random
+    spawner: Spawner
     launcher: Launcher
     switch: SwitchClient | None  # None: plain processes, no isolation
     images: Images

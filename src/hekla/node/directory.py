@@ -135,6 +135,16 @@ def all_pods(data_dir: Path) -> list[PodDirectory]:
     return [PodDirectory(data_dir, entry.name) for entry in sorted(folder.iterdir()) if entry.is_dir()]
 
 
+def find_pod(data_dir: Path, node: str, namespace: str, name: str) -> PodDirectory | None:
+    """The newest pod of that name on this node: an older one may still be on its way out."""
+    found = []
+    for directory in all_pods(data_dir):
+        owner = directory.owner()
+        if (owner.get("namespace"), owner.get("name"), owner.get("node")) == (namespace, name, node):
+            found.append((directory.path.stat().st_ctime_ns, directory))
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
 def remove_tree(path: Path) -> None:
     """Delete a tree whose folders may be closed to us (an overlay's working folder has no permissions at all)."""
     if path.is_symlink() or path.is_file():

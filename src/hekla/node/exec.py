@@ -10,19 +10,14 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import Protocol
 
-import hekla
 from hekla.errors import HeklaError
 from hekla.node import records
 from hekla.node.shim import ContainerSpec
+from hekla.node.spawner import Spawner, SpawnError, Task
 
 _START_SECONDS = 60.0
-_SHIM = "import sys; sys.path.insert(0, sys.argv[1]); from hekla.node.shim import main; main()"
-_PACKAGE_ROOT = str(Path(hekla.__file__).resolve().parent.parent)
 
 
 class LaunchError(HeklaError):
@@ -41,7 +36,8 @@ class Launcher(Protocol):
 
 
 class ProcessLauncher:
-    def __init__(self) -> None:
+    def __init__(self, spawner: Spawner) -> None:
+        self._spawner = spawner
         # More starts at a time would only take turns on the processors and slow each other down.
         self._turns = asyncio.Semaphore(2 * len(os.sched_getaffinity(0)))
 
@@ -50,34 +46,31 @@ class ProcessLauncher:
             await self._start(spec)
 
     async def _start(self, spec: ContainerSpec) -> None:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        try:
+            try:
+                self._fork(spec, writer)
+            finally:
+                os.close(writer)
+            async with asyncio.timeout(_START_SECONDS):
+                answer = await _read_line(reader)
+        except TimeoutError:
+            answer = "error setting the container up took too long"
+        finally:
+            os.close(reader)
+        if answer != "started":
+            raise LaunchError(answer.removeprefix("error ") or "the container's shim ended without a word")
+
+    def _fork(self, spec: ContainerSpec, answer: int) -> None:
         descriptor = os.memfd_create("hekla-spec")
         try:
             os.write(descriptor, json.dumps(spec).encode())
             os.lseek(descriptor, 0, os.SEEK_SET)
-            process = subprocess.Popen(  # noqa: ASYNC220  (returns after exec; nothing is waited for here)
-                [sys.executable, "-I", "-S", "-c", _SHIM, _PACKAGE_ROOT],
-                stdin=descriptor,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
+            self._spawner.fork(Task.CONTAINER, [descriptor, answer])
+        except (OSError, SpawnError) as error:
             raise LaunchError(f"the container's shim could not be started: {error}") from error
         finally:
             os.close(descriptor)
-        assert process.stdout is not None
-        with process.stdout:
-            try:
-                async with asyncio.timeout(_START_SECONDS):
-                    answer = await _read_line(process.stdout.fileno())
-            except TimeoutError:
-                answer = "error setting the container up took too long"
-        # The launcher ends as soon as it has forked the shim: long before the answer.
-        process.wait()
-        if answer != "started":
-            raise LaunchError(answer.removeprefix("error ") or "the container's shim ended without a word")
 
     async def wait_for_end(self, process: records.ProcessId) -> None:
         descriptor = records.open_process(process)

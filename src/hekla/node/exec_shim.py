@@ -1,30 +1,27 @@
 """The process that runs one more command in a container that is there: `kubectl exec`, probes, hooks.
 
-    agent ── python ──> exec shim (enters the container's namespaces and limits)
+    spawner ── fork ──> exec shim (enters the container's namespaces and limits)
                           └─ fork ──> a process of the container: gives up privileges, becomes the command
 
-The specification comes over a socket, whose descriptor is the last argument; back goes `{"pid": …}` (with the
+The specification comes over a socket; back goes `{"pid": …}` (with the
 terminal, where one was asked for) once the command runs, or `{"error": …}`, and `{"code": …}` when it has ended. Unlike
 a container, a command ends with whoever asked for it: when the socket closes it is killed.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
 import signal
 import socket
-import sys
-import termios
 from typing import Any, NoReturn, TypedDict
 
 from hekla.node import records, shim
 from hekla.node import syscalls as sys_
+from hekla.node.terminal import live_in_terminal, open_terminal
 
 _MESSAGE_BYTES = 4 << 20
-_TIOCGPTN, _TIOCSPTLCK = 0x80045430, 0x40045431  # not among termios' names before Python 3.13
 _NAMESPACES = (
     ("ipc", sys_.CLONE_NEWIPC),
     ("uts", sys_.CLONE_NEWUTS),
@@ -44,14 +41,18 @@ class ExecSpec(TypedDict):
     tty: bool
 
 
-def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[-1]))
+def run(stdin: int, stdout: int, stderr: int, talk: int) -> NoReturn:
+    """In a process of the spawner's, with what the agent gave it."""
+    for number, descriptor in enumerate((stdin, stdout, stderr)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    control = socket.socket(fileno=talk)
     control.set_inheritable(False)
     spec: ExecSpec = json.loads(control.recv(_MESSAGE_BYTES))
     proc = os.open("/proc/self", os.O_PATH | os.O_CLOEXEC)
     try:
         _join(spec)
-        terminal = _open_terminal(spec["identity"]["uid"]) if spec["tty"] else None
+        terminal = open_terminal(spec["identity"]["uid"]) if spec["tty"] else None
         if spec["identity"]["user_namespace"]:
             shim.pose(spec["identity"], proc)
         # What is forked from here on can be seen in the container: nobody there may look into it, or through
@@ -122,27 +123,12 @@ def _wait(child: int, control: socket.socket) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _open_terminal(uid: int) -> tuple[int, int]:
-    """A terminal of the container's own, so that programs in it find it by name."""
-    master = os.open("/dev/pts/ptmx" if os.path.exists("/dev/pts/ptmx") else "/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
-    fcntl.ioctl(master, _TIOCSPTLCK, b"\0\0\0\0")
-    number = int.from_bytes(fcntl.ioctl(master, _TIOCGPTN, b"\0\0\0\0"), sys.byteorder)
-    slave = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY)
-    try:
-        os.fchown(slave, uid, -1)
-    except OSError:
-        pass  # not an owner that is mapped here
-    return master, slave
-
-
 def _be_command(spec: ExecSpec, terminal: int | None, failure: int) -> NoReturn:
     try:
         sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         if terminal is not None:
-            for descriptor in (0, 1, 2):
-                os.dup2(terminal, descriptor)
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            live_in_terminal(terminal)
         shim.drop_privileges(spec["identity"], posed=True)
         sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)  # changing identity clears it
         os.chdir(spec["cwd"])
@@ -163,7 +149,3 @@ def _say(control: socket.socket, message: dict[str, Any], descriptors: list[int]
             control.send(json.dumps(message).encode())
     except OSError:
         pass  # the agent is gone, and we with it
-
-
-if __name__ == "__main__":
-    main()

@@ -14,6 +14,7 @@ from hekla.api.kinds import Obj
 from hekla.errors import HeklaError
 from hekla.node.commands import CommandError, run_command
 from hekla.node.directory import PodDirectory
+from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient, SwitchError
 
 
@@ -28,6 +29,7 @@ class Handlers:
     directory: PodDirectory
     container: Obj
     address: str
+    spawner: Spawner
     switch: SwitchClient | None
 
     async def carry_out(self, handler: Obj, seconds: float) -> None:
@@ -49,7 +51,7 @@ class Handlers:
             raise HandlerFailed(str(error) or type(error).__name__) from error
 
     async def _exec(self, argv: list[str], seconds: float) -> None:
-        code, said = await run_command(self.directory, self.container["name"], argv, seconds)
+        code, said = await run_command(self.spawner, self.directory, self.container["name"], argv, seconds)
         if code:
             raise HandlerFailed(said.strip() or f"exit code {code}")
 

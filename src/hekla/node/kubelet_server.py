@@ -1,4 +1,4 @@
-"""The node's HTTPS port on the loopback, for the API server alone, by its client certificate: logs and exec."""
+"""The node's HTTPS port on the loopback, for the API server alone, by its client certificate: logs, exec, …."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hekla.clock import Clock
 from hekla.log import get_logger
-from hekla.node.directory import PodDirectory, all_pods
+from hekla.node.directory import find_pod
 from hekla.node.hooks.logs import LogOptions, read_log
-from hekla.node.remote_command import PROTOCOLS, ExecOptions, serve_command
 from hekla.node.settings import NodeSettings
+from hekla.node.spawner import Spawner
 from hekla.node.status import HOST_ADDRESS
-from hekla.node.websocket import ProtocolError, accept, read_handshake, refuse
+from hekla.node.streams.sessions import Sessions
+from hekla.node.streams.websocket import ProtocolError, read_handshake
+from hekla.node.switch_client import SwitchClient
 
 log = get_logger("node")
 
@@ -29,8 +32,9 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class KubeletServer:
-    def __init__(self, settings: NodeSettings, *, clock: Clock) -> None:
+    def __init__(self, settings: NodeSettings, spawner: Spawner, switch: SwitchClient | None, *, clock: Clock) -> None:
         self._settings = settings
+        self._sessions = Sessions(settings, spawner, switch)
         self._clock = clock
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -43,6 +47,7 @@ class KubeletServer:
         self._tasks = tasks
         config = uvicorn.Config(
             self,
+            http=_Http,
             ws=self._upgraded,  # type: ignore[arg-type]
             ssl_certfile=str(settings.tls_certificate),
             ssl_keyfile=str(settings.tls_key),
@@ -69,7 +74,7 @@ class KubeletServer:
             await _text(send, 404, "404 page not found\n")
 
     def _upgraded(self, **_: Any) -> asyncio.Protocol:
-        """What carries a connection that wants to become a websocket, in place of uvicorn's own."""
+        """What carries a connection that stops being HTTP, in place of uvicorn's own."""
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._take_over)
 
     def _take_over(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,32 +83,14 @@ class KubeletServer:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._exec(reader, writer)
-        except (OSError, ProtocolError, asyncio.IncompleteReadError) as error:
-            log.info("session broke off", error=error)
-        except Exception:
+            await self._sessions.serve(await read_handshake(reader), reader, writer)
+        except* (OSError, ProtocolError, asyncio.IncompleteReadError) as errors:
+            log.info("session broke off", error=errors.exceptions[0])
+        except* Exception:
             # One session's trouble must not end the node.
             log.exception("session failed")
         finally:
             writer.close()
-
-    async def _exec(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        handshake = await read_handshake(reader)
-        target = urlsplit(handshake.target)
-        parts = [unquote(part) for part in target.path.split("/")]
-        if len(parts) != 5 or parts[1] != "exec":
-            await refuse(writer, 404, f"{parts[1]} is not supported by this node")
-            return
-        options = ExecOptions.from_query(target.query)
-        directory = await asyncio.to_thread(find_pod, self._settings, parts[2], parts[3])
-        if directory is None or parts[4] not in directory.container_names():
-            await refuse(writer, 404, f'container "{parts[4]}" in pod "{parts[3]}" is not running')
-        elif not options.command:
-            await refuse(writer, 400, "you must specify at least 1 command")
-        else:
-            socket = await accept(handshake, PROTOCOLS, reader, writer)
-            if socket is not None:
-                await serve_command(socket, directory, parts[4], options)
 
     async def _logs(
         self, namespace: str, pod: str, container: str, query: dict[str, str], receive: Receive, send: Send
@@ -113,7 +100,7 @@ class KubeletServer:
         except ValueError as error:
             await _text(send, 400, str(error))
             return
-        directory = await asyncio.to_thread(find_pod, self._settings, namespace, pod)
+        directory = await asyncio.to_thread(find_pod, self._settings.data_dir, self._settings.name, namespace, pod)
         if directory is None or container not in directory.container_names():
             await _text(send, 400, f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating')
             return
@@ -123,14 +110,9 @@ class KubeletServer:
         await _stream(read_log(directory, container, options, self._clock), receive, send)
 
 
-def find_pod(settings: NodeSettings, namespace: str, name: str) -> PodDirectory | None:
-    """The newest pod of that name on this node: an older one may still be on its way out."""
-    found = []
-    for directory in all_pods(settings.data_dir):
-        owner = directory.owner()
-        if (owner.get("namespace"), owner.get("name"), owner.get("node")) == (namespace, name, settings.name):
-            found.append((directory.path.stat().st_ctime_ns, directory))
-    return max(found, key=lambda each: each[0])[1] if found else None
+class _Http(HttpToolsProtocol):
+    def _should_upgrade(self) -> bool:
+        return self._get_upgrade() in (b"websocket", b"spdy/3.1")
 
 
 class _Server(uvicorn.Server):

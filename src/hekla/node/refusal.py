@@ -32,7 +32,6 @@ def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
         found.append("securityContext.fsGroup")
     for container in init_containers(pod) + main_containers(pod):
         name = container["name"]
-        found += [f"{name}: {key}" for key in ("tty", "stdin") if container.get(key)]
         found += [f"{name}: {key}.grpc" for key in ProbeKind if (container.get(key) or {}).get("grpc")]
         if (container.get("securityContext") or {}).get("privileged"):
             found.append(f"{name}: privileged")

@@ -4,35 +4,32 @@ It belongs to nobody: the agent may be killed at any moment and the container ru
 back is in two records (`records.py`): `started.json` is on disk before the command runs, so a container that must
 not run twice never does; `exit.json` is on disk before the shim ends, which is what tells the agent.
 
-    agent ── python ──> shim (own session, enters the pod's namespaces)
+    spawner ── fork ──> shim (own session, enters the pod's namespaces)
                           └─ fork ──> pid 1 of the container: builds its root, gives up privileges, becomes the command
 
 The container dies with its shim (parent-death signal) and everything in it dies with its pid 1 (pid namespace). The
-specification comes through standard input, so that secrets in the environment never touch a disk; standard output
-carries one line back: `started`, or what went wrong.
+specification comes in a file in memory, so that secrets in the environment never touch a disk; one line goes back:
+`started`, or what went wrong.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import sys
+import socket
 import time
 from typing import NoReturn, TypedDict
 
 from hekla.node import records, rootfs
 from hekla.node import syscalls as sys_
+from hekla.node.shim_streams import STDERR, STDOUT, ContainerStreams, stamp
+from hekla.node.terminal import live_in_terminal, open_terminal
 
 START_ERROR = "StartError"
-LOG_BYTES = 10 << 20
-LOG_FILES = 5
 START_ERROR_CODE = 128
 _RETRY_SECONDS = 1.0
-_LINE_BYTES = 16 * 1024
 _MESSAGE_BYTES = 4096
-_READ_BYTES = 64 * 1024
 # What common container engines leave a container by default, without mknod: there is no device cgroup to guard it.
 # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW SYS_CHROOT AUDIT_WRITE SETFCAP
 _KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
@@ -48,10 +45,17 @@ class Identity(TypedDict):
     groups: list[int]
 
 
+class StreamPlan(TypedDict):
+    stdin: bool
+    stdin_once: bool
+    tty: bool
+
+
 class ContainerSpec(TypedDict):
     directory: str  # of this attempt, on the host
     identity: Identity
     root: rootfs.RootPlan
+    streams: StreamPlan
     cgroups: list[str]  # folders of the groups to run in
     message_file: str  # on the host; where the container may leave its last words
     argv: list[str]
@@ -59,13 +63,14 @@ class ContainerSpec(TypedDict):
     cwd: str
 
 
-def main() -> None:
-    spec: ContainerSpec = json.loads(sys.stdin.buffer.read())
+def run(specification: int, answer: int) -> NoReturn:
+    """In a process of the spawner's, with what the agent gave it."""
+    with open(specification, "rb") as file:
+        spec: ContainerSpec = json.loads(file.read())
+    os.dup2(answer, 1)
+    os.close(answer)
     try:
         _enter_pod(spec)
-        # A grandchild of the agent, in a session of its own: nobody waits for it but init.
-        if os.fork():
-            os._exit(0)
         _Shim(spec).run()
     except OSError as error:
         _answer(f"error {describe(error)}")
@@ -79,14 +84,14 @@ class _Shim:
 
     def run(self) -> NoReturn:
         # 1. Pid 1 builds the container's root and waits; it tells how it went on `status`.
-        streams = (os.pipe(), os.pipe())
+        wires = _Wires(self._spec["streams"])
         status, go = os.pipe(), os.pipe()
         if self._spec["identity"]["pause"] is not None:
             sys_.unshare(sys_.CLONE_NEWPID)
         child = os.fork()
         if child == 0:
-            _be_container(self._spec, streams, status[1], go[0])
-        for descriptor in (streams[0][1], streams[1][1], status[1], go[0]):
+            _be_container(self._spec, wires, status[1], go[0])
+        for descriptor in (status[1], go[0]):
             os.close(descriptor)
         sys_.set_process_name("hekla-shim")
         self._limit(child)
@@ -94,6 +99,7 @@ class _Shim:
         failure = read_message(status[0])
         if failure != "ready":
             self._refuse(child, failure)
+        streams = self._listen(child, wires)
         # 2. From here on the attempt counts as started, whatever dies next.
         self._claim(child)
         # 3. Run. Nothing more on `status` means that the command has taken over.
@@ -109,13 +115,20 @@ class _Shim:
         _answer("started")
         detach_standard_streams()
         # 4. Keep what it says until it ends.
-        wait_status = _pump(child, streams[0][0], streams[1][0], os.path.join(self._spec["directory"], "log"))
-        outcome = _outcome(wait_status)
+        outcome = _outcome(streams.pump(child))
         if outcome["code"] and _ran_out_of_memory(self._spec["cgroups"]):
             outcome["reason"] = "OOMKilled"
         self._finish(outcome)
         self._leave_cgroups()
         os._exit(0)
+
+    def _listen(self, child: int, wires: _Wires) -> ContainerStreams:
+        sources, sink = wires.outside()
+        plan = self._spec["streams"]
+        try:
+            return ContainerStreams(self._spec["directory"], sources, sink, once=plan["stdin_once"], tty=plan["tty"])
+        except OSError as error:
+            self._refuse(child, describe(error))
 
     def _limit(self, child: int) -> None:
         """Before anything of the user's runs. Without its limits a container is not started."""
@@ -134,7 +147,7 @@ class _Shim:
                 pass  # the agent tries again when the pod goes
 
     def _claim(self, child: int) -> None:
-        self._started_at = _now()
+        self._started_at = stamp().decode()
         record: records.StartRecord = {
             "shim": records.process_id(os.getpid()),
             "container": records.process_id(child),
@@ -159,7 +172,7 @@ class _Shim:
         if last_words and not outcome.get("message"):
             outcome["message"] = last_words
         outcome["startedAt"] = self._started_at
-        outcome["finishedAt"] = _now()
+        outcome["finishedAt"] = stamp().decode()
         while True:
             try:
                 records.write(self._record("exit.json"), outcome)
@@ -193,9 +206,47 @@ def _enter_pod(spec: ContainerSpec) -> None:
     os.close(holder)
 
 
-def _be_container(
-    spec: ContainerSpec, streams: tuple[tuple[int, int], tuple[int, int]], status: int, go: int
-) -> NoReturn:
+class _Wires:
+    """A container's standard streams: made before there is a container, then divided between it and its shim."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self._plan = plan
+        self._terminal = socket.socketpair() if plan["tty"] else None
+        self._input = os.pipe() if plan["stdin"] and not plan["tty"] else None
+        self._outputs: tuple[tuple[int, int], ...] = () if plan["tty"] else (os.pipe(), os.pipe())
+        self._slave = -1
+
+    def prepare_inside(self, uid: int) -> None:
+        """In the container, once its root is there: its terminal belongs to it."""
+        if self._terminal is not None:
+            master, self._slave = open_terminal(uid)
+            socket.send_fds(self._terminal[1], [b"t"], [master])
+            os.close(master)
+
+    def connect_inside(self) -> None:
+        if self._terminal is not None:
+            live_in_terminal(self._slave)
+            return
+        source = self._input[0] if self._input is not None else os.open("/dev/null", os.O_RDONLY)
+        for number, descriptor in enumerate((source, self._outputs[0][1], self._outputs[1][1])):
+            os.dup2(descriptor, number)
+
+    def outside(self) -> tuple[dict[int, int], int | None]:
+        """Where the container's outputs are read, and its input is written. It must have said that it is ready."""
+        if self._terminal is not None:
+            master = socket.recv_fds(self._terminal[0], 1, 1)[1][0]
+            for each in self._terminal:
+                each.close()
+            return {STDOUT: master}, master
+        for _, descriptor in self._outputs:
+            os.close(descriptor)
+        if self._input is not None:
+            os.close(self._input[0])
+        sources = {STDOUT: self._outputs[0][0], STDERR: self._outputs[1][0]}
+        return sources, self._input[1] if self._input is not None else None
+
+
+def _be_container(spec: ContainerSpec, wires: _Wires, status: int, go: int) -> NoReturn:
     """The life of pid 1 up to exec. Whatever goes wrong is said on `status`."""
     try:
         sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -204,10 +255,11 @@ def _be_container(
             # Not the shim's: pivot_root moves every process of the mount namespace, and the shim needs the host's.
             sys_.unshare(sys_.CLONE_NEWNS)
             rootfs.enter(spec["root"])
+        wires.prepare_inside(spec["identity"]["uid"])
         os.write(status, b"ready\n")
         if os.read(go, 1) != b"1":
             os._exit(1)
-        _wire_standard_streams(streams[0][1], streams[1][1])
+        wires.connect_inside()
         if spec["identity"]["pause"] is not None:
             _make_directory(spec["cwd"])
         drop_privileges(spec["identity"])
@@ -296,89 +348,6 @@ def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     raise OSError(0, f'exec: "{program}": {where}')
 
 
-def _pump(child: int, out: int, err: int, path: str) -> int:
-    """Copy both streams into the log until the container has ended and nothing is left to read."""
-    ended = os.pidfd_open(child)
-    log = _Log(path)
-    pending = {out: b"", err: b""}
-    names = {out: b"stdout", err: b"stderr"}
-    poller = select.poll()
-    for descriptor in (out, err, ended):
-        poller.register(descriptor, select.POLLIN)
-    running = True
-    while pending:
-        # After the end only what is already in the pipes matters: with pid 1 everything that could write is gone,
-        # except in plain-process mode, where a stray grandchild must not keep the container alive.
-        ready = poller.poll(None if running else 0)
-        if not running and not ready:
-            break
-        for descriptor, _ in ready:
-            if descriptor == ended:
-                running = False
-                poller.unregister(ended)
-                continue
-            data = os.read(descriptor, _READ_BYTES)
-            if data:
-                pending[descriptor] = log.write_lines(names[descriptor], pending[descriptor] + data)
-            else:
-                poller.unregister(descriptor)
-                log.write_rest(names[descriptor], pending.pop(descriptor))
-    for descriptor, rest in pending.items():
-        log.write_rest(names[descriptor], rest)
-    return os.waitpid(child, 0)[1]
-
-
-class _Log:
-    """Lines as `<time> <stream> <F|P> <text>`; `log` is the newest file, `log.1` the one before, at most so many."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._size = 0
-        self._open()
-
-    def write_lines(self, stream: bytes, data: bytes) -> bytes:
-        """Log whole lines (and full buffers, marked partial); return what is still incomplete."""
-        *lines, rest = data.split(b"\n")
-        stamp = _stamp()
-        entries = []
-        for line in lines:
-            while len(line) > _LINE_BYTES:
-                entries.append(b"%b %b P %b\n" % (stamp, stream, line[:_LINE_BYTES]))
-                line = line[_LINE_BYTES:]
-            entries.append(b"%b %b F %b\n" % (stamp, stream, line))
-        while len(rest) > _LINE_BYTES:
-            entries.append(b"%b %b P %b\n" % (stamp, stream, rest[:_LINE_BYTES]))
-            rest = rest[_LINE_BYTES:]
-        self._write(b"".join(entries))
-        return rest
-
-    def write_rest(self, stream: bytes, rest: bytes) -> None:
-        if rest:
-            self._write(b"%b %b P %b\n" % (_stamp(), stream, rest))
-
-    def _write(self, data: bytes) -> None:
-        self._size += len(data)
-        try:
-            while data:
-                data = data[os.write(self._file, data) :]
-            if self._size > LOG_BYTES:
-                self._rotate()
-        except OSError:
-            pass  # a full disk loses output; it must not block or end the container
-
-    def _rotate(self) -> None:
-        for number in range(LOG_FILES - 1, 0, -1):
-            older = self._path if number == 1 else f"{self._path}.{number - 1}"
-            if os.path.exists(older):
-                os.rename(older, f"{self._path}.{number}")
-        os.close(self._file)
-        self._open()
-
-    def _open(self) -> None:
-        self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = 0
-
-
 def _outcome(wait_status: int) -> records.ExitRecord:
     if os.WIFSIGNALED(wait_status):
         number = os.WTERMSIG(wait_status)
@@ -409,14 +378,6 @@ def _ran_out_of_memory(folders: list[str]) -> bool:
     return False
 
 
-def _wire_standard_streams(out: int, err: int) -> None:
-    null = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    os.close(null)
-
-
 def detach_standard_streams() -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -445,17 +406,3 @@ def _answer(text: str) -> None:
         os.write(1, text.encode() + b"\n")
     except OSError:
         pass  # the agent is gone; the records speak
-
-
-def _now() -> str:
-    return _stamp().decode()
-
-
-def _stamp() -> bytes:
-    """RFC 3339 with nanoseconds, as in the logs of other container engines."""
-    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    return b"%b.%09dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode(), nanoseconds)
-
-
-if __name__ == "__main__":
-    main()

@@ -203,6 +203,11 @@ class Starter:
                 "hidden": list(self._context.hidden),
                 "binds": self._binds(pod, container, attempt, sources),
             },
+            "streams": {
+                "stdin": bool(container.get("stdin")),
+                "stdin_once": bool(container.get("stdinOnce")),
+                "tty": bool(container.get("tty")),
+            },
             "cgroups": self._cgroups(container, number),
             "message_file": os.path.realpath(attempt / _MESSAGE_FILE),
             "argv": [env_hook.expand(word, env) for word in image.command],

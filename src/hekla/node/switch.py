@@ -148,7 +148,7 @@ class Switch:
                 self._remove(request["uid"])
                 _reply(connection, {})
             case "socket":
-                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+                with self._socket(request.get("uid")) as made:
                     _reply(connection, {}, [made])
             case "dns":
                 sockets = [self._dns_socket(kind) for kind in ("udp", "tcp")]
@@ -180,6 +180,23 @@ class Switch:
             talk.close()
         self._pauses[uid] = pause
         return pause
+
+    def _socket(self, uid: str | None) -> socket.socket:
+        """A TCP socket in our own network, or in a pod's."""
+        if uid is None:
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        pause = self._pauses.get(uid)
+        if pause is None or not records.is_alive(pause.process):
+            raise OSError(0, "the pod's sandbox is gone")
+        own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        theirs = os.open(f"/proc/{pause.process['pid']}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sys_.setns(theirs, sys_.CLONE_NEWNET)
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        finally:
+            sys_.setns(own, sys_.CLONE_NEWNET)
+            os.close(own)
+            os.close(theirs)
 
     def _remove(self, uid: str) -> None:
         # The cable first: with the pause goes the pod's end of it, and then ours, at a time of the kernel's choice.

@@ -56,9 +56,9 @@ class SwitchClient:
         tcp.setblocking(False)
         return answer["address"], udp, tcp
 
-    def open_socket(self) -> socket.socket:
-        """A new TCP socket inside the switch's network: whoever connects it reaches pods."""
-        _, descriptors = self._ask({"op": "socket"})
+    def open_socket(self, uid: str | None = None) -> socket.socket:
+        """A new TCP socket inside the switch's network: whoever connects it reaches pods. With a uid: in that pod's."""
+        _, descriptors = self._ask({"op": "socket", "uid": uid})
         return socket.socket(fileno=descriptors[0])
 
     def set_rules(self, text: str) -> str:

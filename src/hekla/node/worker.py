@@ -190,7 +190,8 @@ class Worker:
         )
 
     def _handlers(self, name: str) -> Handlers:
-        return Handlers(self._directory, self._find(name), self._runtime.address, self._context.switch)
+        context = self._context
+        return Handlers(self._directory, self._find(name), self._runtime.address, context.spawner, context.switch)
 
     def _hear(self, name: str, health: Health) -> None:
         self._runtime = self._runtime.with_container(replace(self._runtime.containers[name], health=health))

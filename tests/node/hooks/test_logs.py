@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hekla.clock import SystemClock
-from hekla.node import records, shim
+from hekla.node import records, shim_streams
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.logs import LogOptions, read_log
 
@@ -26,22 +26,22 @@ async def everything(directory: PodDirectory, **options: bool) -> bytes:
 def test_a_full_file_makes_room_for_the_next_and_all_is_read_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shim, "LOG_BYTES", 2000)
+    monkeypatch.setattr(shim_streams, "LOG_BYTES", 2000)
     directory = a_place(tmp_path)
-    log = shim._Log(str(directory.log("main", 0)))
+    log = shim_streams.Log(str(directory.log("main", 0)))
     for number in range(100):
         assert log.write_lines(b"stdout", b"line %d\nrest" % number) == b"rest"
     assert directory.log("main", 0).with_name("log.1").exists()
     assert asyncio.run(everything(directory)) == b"".join(b"line %d\n" % number for number in range(100))
     for number in range(1000):
         log.write_lines(b"stdout", b"more %d\n" % number)
-    assert len(list(directory.attempt("main", 0).iterdir())) == shim.LOG_FILES
+    assert len(list(directory.attempt("main", 0).iterdir())) == shim_streams.LOG_FILES
     assert asyncio.run(everything(directory)).endswith(b"more 999\n")
 
 
 def test_a_long_line_is_kept_in_pieces_and_given_back_whole(tmp_path: Path) -> None:
     directory = a_place(tmp_path)
-    log = shim._Log(str(directory.log("main", 0)))
+    log = shim_streams.Log(str(directory.log("main", 0)))
     line = os.urandom(25_000).hex().encode()
     log.write_rest(b"stdout", log.write_lines(b"stdout", line + b"\nnext\nno newline"))
     assert asyncio.run(everything(directory)) == line + b"\nnext\nno newline"
@@ -50,9 +50,9 @@ def test_a_long_line_is_kept_in_pieces_and_given_back_whole(tmp_path: Path) -> N
 def test_following_gives_what_comes_later_across_files_and_ends_with_the_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shim, "LOG_BYTES", 500)
+    monkeypatch.setattr(shim_streams, "LOG_BYTES", 500)
     directory = a_place(tmp_path)
-    log = shim._Log(str(directory.log("main", 0)))
+    log = shim_streams.Log(str(directory.log("main", 0)))
     log.write_lines(b"stdout", b"early\n")
     us = records.process_id(os.getpid())
     started = {"shim": us, "container": us, "startedAt": "2030-01-01T00:00:00Z"}

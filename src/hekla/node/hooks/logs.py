@@ -22,7 +22,7 @@ from hekla.clock import Clock
 from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.exec import readable
-from hekla.node.shim import LOG_FILES
+from hekla.node.shim_streams import LOG_FILES
 from hekla.node.syscalls import watch_directory
 
 _CHUNK = 64 * 1024

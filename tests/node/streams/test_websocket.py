@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hekla.node.websocket import Handshake, Opcode, ProtocolError, WebSocket, accept, read_handshake, unmask
+from hekla.node.streams.websocket import Handshake, Opcode, ProtocolError, WebSocket, accept, read_handshake, unmask
 
 
 def frame(opcode: int, payload: bytes, *, final: bool = True, mask: bytes = b"abcd") -> bytes:

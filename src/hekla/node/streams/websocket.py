@@ -125,6 +125,9 @@ class WebSocket:
         finally:
             self._writer.close()
 
+    def hang_up(self) -> None:
+        self._writer.close()
+
     async def _frame(self) -> tuple[bool, int, bytes]:
         first, second = await self._reader.readexactly(2)
         length = second & 0x7F
