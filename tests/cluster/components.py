@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.cluster.control_plane import ControlPlane
@@ -16,48 +17,65 @@ HEKLA = Path(sys.executable).with_name("hekla")
 
 
 @contextlib.contextmanager
-def start_components(plane: ControlPlane, directory: Path, *, node_cpu: str = "4") -> Iterator[None]:
-    """CRDs, controllers, scheduler and a node that runs pods on this machine."""
+def start_components(
+    plane: ControlPlane, directory: Path, *, node: Sequence[str] = ("--node-cpu", "4")
+) -> Iterator[None]:
+    """CRDs, controllers, scheduler and a node that runs pods on this machine (or what `node` says it shall be)."""
     subprocess.run([HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True)
+    data = directory / "node"
     commands = {
         "controllers": ["controllers"],
         "scheduler": ["scheduler"],
-        "node": [
-            "node",
-            "--name",
-            "worker",
-            "--node-cpu",
-            node_cpu,
-            "--data-dir",
-            str(directory / "node"),
-            *_tls(plane),
-        ],
+        "node": ["node", "--name", "worker", "--data-dir", str(data), *_tls(plane), *node],
     }
     with contextlib.ExitStack() as stack:
         for name, command in commands.items():
             stack.enter_context(_running(name, [*command, "--kubeconfig", str(plane.kubeconfig)], directory))
         yield
-    subprocess.run([HEKLA, "down", "--data-dir", str(directory / "node")], check=True, timeout=60, capture_output=True)
+    subprocess.run([HEKLA, "down", "--data-dir", str(data)], check=True, timeout=60, capture_output=True)
 
 
 @contextlib.contextmanager
-def _running(name: str, command: list[str], directory: Path) -> Iterator[None]:
+def start_webhook(plane: ControlPlane, directory: Path) -> Iterator[None]:
+    """Admission over HTTPS, registered with the API server until the block ends."""
+    if plane.credentials is None:
+        raise RuntimeError("the webhook needs a control plane of the tests' own: unset KUBECONFIG")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    node = plane.credentials.node
+    command = [
+        "webhook", "--kubeconfig", str(plane.kubeconfig), "--port", str(port),
+        "--tls-cert-file", str(node.certificate), "--tls-private-key-file", str(node.key),
+        "--ca-cert-file", str(plane.credentials.ca), "--webhook-url", f"https://127.0.0.1:{port}",
+    ]  # fmt: skip
+    kubectl = [plane.kubectl, "--kubeconfig", plane.kubeconfig]
+    with _running("webhook", command, directory, ready="webhook on port"):
+        try:
+            yield
+        finally:
+            for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+                subprocess.run([*kubectl, "delete", kind, "--all"], capture_output=True, check=True)
+
+
+@contextlib.contextmanager
+def _running(name: str, command: list[str], directory: Path, *, ready: str = "") -> Iterator[None]:
     log = directory / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen([HEKLA, *command], stderr=output, stdout=output, stdin=subprocess.DEVNULL)
     try:
-        eventually(lambda: _is_ready(name, process, log), seconds=60, what=f"{name} is ready")
+        eventually(lambda: _is_ready(name, process, log, ready or f"{name} ready"), seconds=60, what=f"{name} is ready")
         yield
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
 
 
-def _is_ready(name: str, process: subprocess.Popen[bytes], log: Path) -> bool:
+def _is_ready(name: str, process: subprocess.Popen[bytes], log: Path, word: str) -> bool:
     text = log.read_text(errors="replace")
     if process.poll() is not None:
         raise RuntimeError(f"{name} ended:\n{text}")
-    return f"{name} ready" in text
+    return word in text
 
 
 def _tls(plane: ControlPlane) -> list[str]:

@@ -72,6 +72,18 @@ def start_control_plane(binaries: Path, directory: Path, *, bare: bool = False) 
             process.wait()
 
 
+@contextlib.contextmanager
+def start_kube_scheduler(plane: ControlPlane, directory: Path) -> Iterator[None]:
+    """Kubernetes' own scheduler beside ours, for the pods that ask for it."""
+    command = [str(plane.kubectl.with_name("kube-scheduler")), "--kubeconfig", str(plane.kubeconfig)]
+    process = _start(directory, "kube-scheduler", [*command, "--leader-elect=false", "--secure-port=0"])
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
 def _etcd(binaries: Path, directory: Path, client_port: int, peer_port: int) -> list[str]:
     client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
     return [

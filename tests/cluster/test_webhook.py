@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.components import HEKLA, start_components
+from tests.cluster.components import start_components, start_webhook
 from tests.cluster.control_plane import ControlPlane
 from tests.eventually import eventually
 
@@ -31,29 +29,9 @@ spec:
 
 @pytest.fixture
 def webhook(control_plane: ControlPlane, tmp_path: Path) -> Iterator[ControlPlane]:
-    if control_plane.credentials is None:
-        raise RuntimeError("the webhook test starts its own control plane: unset KUBECONFIG")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    node, log = control_plane.credentials.node, tmp_path / "webhook.log"
-    command = [
-        HEKLA, "webhook", "--kubeconfig", control_plane.kubeconfig, "--port", str(port),
-        "--tls-cert-file", node.certificate, "--tls-private-key-file", node.key,
-        "--ca-cert-file", control_plane.credentials.ca, "--webhook-url", f"https://127.0.0.1:{port}",
-    ]  # fmt: skip
-    with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    try:
-        eventually(lambda: "webhook on port" in log.read_text(), what="the webhook serves")
-        with start_components(control_plane, tmp_path):
-            eventually(lambda: apply(control_plane, "env", 9).returncode != 0, what="the API server asks the webhook")
-            yield control_plane
-    finally:
-        for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-            subprocess.run([*kubectl(control_plane), "delete", kind, "--all"], capture_output=True, check=True)
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+    with start_components(control_plane, tmp_path), start_webhook(control_plane, tmp_path):
+        eventually(lambda: apply(control_plane, "env", 9).returncode != 0, what="the API server asks the webhook")
+        yield control_plane
 
 
 def kubectl(plane: ControlPlane) -> list[str | Path]:

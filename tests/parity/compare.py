@@ -1,7 +1,11 @@
-"""Two recordings side by side, field by field, and which of the differences are explained."""
+"""Two recordings side by side, field by field, and which of the differences are explained.
+
+Events are compared as a set: each text is a field of its own, below the object it is about.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +18,7 @@ import yaml
 from hekla.api.kinds import Obj
 
 _PARTS = ("answers", "objects", "history", "events", "note")
+_GO_ERROR = re.compile(r'&errors\.StatusError\{.*?Message:"((?:[^"\\]|\\.)*)".*?\}\}')
 _TELLING = ("name", "type", "mountPath", "containerPort", "step")
 
 
@@ -29,15 +34,23 @@ class Difference:
 
 @dataclass
 class Explanation:
-    """An intended difference: which cases, where, and why."""
+    """An intended difference: which cases, on which cluster, where, between which values, and why."""
 
     reason: str
     paths: list[str]
     cases: list[str] = field(default_factory=lambda: ["*"])
+    recorded: str = "*"
+    found: str = "*"
+    cluster: str = ""
     used: int = 0
 
-    def covers(self, case: str, path: str) -> bool:
-        return any(fnmatchcase(case, one) for one in self.cases) and any(fnmatchcase(path, one) for one in self.paths)
+    def covers(self, case: str, difference: Difference) -> bool:
+        return (
+            _any_matches(self.cases, case)
+            and _any_matches(self.paths, difference.path)
+            and fnmatchcase(_text(difference.recorded), self.recorded)
+            and fnmatchcase(_text(difference.found), self.found)
+        )
 
 
 @dataclass
@@ -50,24 +63,57 @@ class Verdict:
         return "\n  ".join([self.case, *map(str, self.unexplained)])
 
 
-def read_explanations(path: Path) -> list[Explanation]:
-    return [
-        Explanation(entry["reason"], _several(entry["path"]), _several(entry.get("case", "*")))
+def read_explanations(path: Path, cluster: str) -> list[Explanation]:
+    """Those that hold on `cluster`, which is `local` or `real`."""
+    entries = [
+        Explanation(
+            reason=entry["reason"],
+            paths=_several(entry["path"]),
+            cases=_several(entry.get("case", "*")),
+            recorded=entry.get("recorded", "*"),
+            found=entry.get("found", "*"),
+            cluster=entry.get("cluster", ""),
+        )
         for entry in yaml.safe_load(path.read_text())
     ]
+    return [entry for entry in entries if entry.cluster in ("", cluster)]
 
 
 def judge(case: str, recorded: Obj, found: Obj, explanations: list[Explanation]) -> Verdict:
     verdict = Verdict(case)
-    loose = [_positions(one["path"]) for one in recorded.get("varies") or ()]
-    for difference in differences({key: recorded.get(key) for key in _PARTS}, {key: found.get(key) for key in _PARTS}):
+    loose = [place for one in recorded.get("varies") or () for place in _loose_places(one)]
+    for difference in differences(_parts(recorded, found), _parts(found, recorded)):
         if _varies(difference.path, loose):
             continue
-        reasons = [one for one in explanations if one.covers(case, difference.path)]
+        reasons = [one for one in explanations if one.covers(case, difference)]
         for one in reasons[:1]:
             one.used += 1
         (verdict.explained if reasons else verdict.unexplained).append(difference)
     return verdict
+
+
+def _parts(recording: Obj, other: Obj) -> Obj:
+    """What is compared: with the Events of every object that either of the two tells of."""
+    told = recording.get("events") or {}
+    about = {**told, **(other.get("events") or {})}
+    events = {name: {_event_text(text): "told" for text in told.get(name, ())} for name in about}
+    return {**{key: recording.get(key) for key in _PARTS}, "events": events}
+
+
+def _event_text(text: str) -> str:
+    """An Event without its aggregation, and with the API server's own words in place of a dump of Go's error."""
+    text = _GO_ERROR.sub(lambda found: str(json.loads(f'"{found[1]}"')), text)
+    return text.replace("(combined from similar events): ", "")
+
+
+def _loose_places(varying: Obj) -> list[str]:
+    """Where upstream disagrees with itself. Of Events, those that only some of its runs told."""
+    path = str(varying["path"])
+    if not path.startswith("events/"):
+        return [_positions(path)]
+    about = re.sub(r"/\d+$", "", path)
+    texts = [text for seen in varying["seen"] for text in _several(seen) if text]
+    return [_positions(f"{about}/{text}") for text in texts]
 
 
 def differences(recorded: Any, found: Any, path: str = "") -> Iterator[Difference]:
@@ -119,6 +165,14 @@ def _several(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
+def _any_matches(patterns: list[str], text: str) -> bool:
+    return any(fnmatchcase(text, one) for one in patterns)
+
+
+def _text(value: Any) -> str:
+    return "absent" if value is None else str(value)
+
+
 def _short(value: Any) -> str:
-    text = "absent" if value is None else str(value)
+    text = _text(value)
     return text if len(text) < 400 else text[:399] + "…"

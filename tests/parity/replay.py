@@ -31,6 +31,7 @@ from hekla.api.kinds import (
     QUEUE,
     SECRET,
     SERVICE,
+    SERVICE_ACCOUNT,
     Kind,
     Obj,
 )
@@ -89,6 +90,7 @@ class Target:
     seen: dict[str, list[Seen]] = field(default_factory=dict)
     live: dict[str, dict[str, dict[str, Obj]]] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=list)
+    has_accounts: bool = True
 
     def hear(self, plural: str, update: Update) -> None:
         obj = update.obj
@@ -121,6 +123,7 @@ async def watch_cluster(kubeconfig: Path, programs: dict[str, str]) -> AsyncIter
     async with asyncio.TaskGroup() as tasks:
         watches = [tasks.create_task(_follow(target, kind)) for kind in _WATCHED]
         target.nodes = [node["metadata"]["name"] for node in await client.find_all(NODE)]
+        target.has_accounts = await client.find(SERVICE_ACCOUNT, "default", "default") is not None
         fixtures = (HERE / "fixtures.yaml").read_text()
         for one in yaml.safe_load(fixtures):
             await target.run("kubectl", "create", "-f", "-", stdin=json.dumps(one))
@@ -211,6 +214,9 @@ class Replay:
         return False
 
     async def _is_ready(self) -> bool:
+        """No pod can be made before its namespace has an account, on a cluster that has any."""
+        if self._target.has_accounts:
+            return await self._target.client.find(SERVICE_ACCOUNT, "default", self._namespace) is not None
         return await self._target.client.find(NAMESPACE, self._namespace) is not None
 
     async def _until(self, holds: Any, seconds: float = _PATIENCE_SECONDS) -> bool:

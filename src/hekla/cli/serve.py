@@ -114,6 +114,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--node-memory", default="", help="Memory to declare (default: the machine's).")
 @click.option("--node-gpus", default=0, help="GPUs to declare.")
 @machine_options
+@click.option("--simulated-nodes", default=0, help="Be so many nodes whose pods only pretend to run.")
 @click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
 @click.option("--tls-private-key-file", type=_FILE, default=None)
 @click.option("--client-ca-file", type=_FILE, default=None, help="Who may read logs: the API server's client CA.")
@@ -133,6 +134,21 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     layout.prepare()
     # Pods must not find what lets us act on the cluster.
     secrets = (cluster.kubeconfig, flags["tls_private_key_file"])
+
+    async def simulate(ready: Ready) -> None:
+        from hekla.node.simulated import SimulatedNode, run_simulated
+
+        size = {"cpu": flags["node_cpu"] or "32", "memory": flags["node_memory"] or "128Gi", "gpus": flags["node_gpus"]}
+        nodes = [SimulatedNode(f"{name}-{index}", **size) for index in range(flags["simulated_nodes"])]
+        async with cluster.connection().client() as client:
+            await run_simulated(
+                client,
+                nodes,
+                clock=SystemClock(),
+                rng=random.SystemRandom(),
+                ready=lambda: ready("node"),
+                signs_of_life=True,
+            )
 
     async def run(ready: Ready) -> None:
         from hekla.node import agent
@@ -156,7 +172,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             )
 
     with locked(layout):
-        _serve(run, log_level)
+        _serve(simulate if flags["simulated_nodes"] else run, log_level)
 
 
 @click.command()

@@ -27,7 +27,7 @@ log = get_logger("node")
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_SECONDS = 40
-_RENEW_SECONDS = 10.0
+RENEW_SECONDS = 10.0
 _STATUS_SECONDS = 300.0
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 10.0
@@ -54,6 +54,7 @@ class Registration:
         self._clock = clock
         self._port = port
         self._amounts = capacity(settings)
+        self._lease = NodeLease(client, settings.name, clock)
 
     async def register(self) -> None:
         """Return when the Node object is there and Ready; retries until then."""
@@ -78,8 +79,8 @@ class Registration:
                     since_status = 0.0
             except (ApiError, Disconnected) as error:
                 log.warning("heartbeat failed", node=self._settings.name, error=error)
-            await asyncio.sleep(_RENEW_SECONDS)
-            since_status += _RENEW_SECONDS
+            await asyncio.sleep(RENEW_SECONDS)
+            since_status += RENEW_SECONDS
 
     async def _write_node(self) -> None:
         wanted = node_object(self._settings)
@@ -96,24 +97,37 @@ class Registration:
         await self._client.patch(NODE, self._settings.name, {"status": status}, subresource="status")
 
     async def _renew_lease(self) -> None:
-        now = micro_timestamp(self._clock.now())
-        patch = {"spec": {"renewTime": now, "holderIdentity": self._settings.name}}
         try:
-            await self._client.patch(LEASE, self._settings.name, patch, _LEASE_NAMESPACE)
+            await self._lease.renew()
         except NotFound:
-            await self._create_lease(now)
-
-    async def _create_lease(self, now: str) -> None:
-        node = await self._client.find(NODE, self._settings.name)
-        if node is None:
             await self._write_node()
-            return
-        owner = {"apiVersion": "v1", "kind": "Node", "name": self._settings.name, "uid": uid_of(node)}
+
+
+class NodeLease:
+    """The sign of life a cluster waits for, between two writes of the Node object."""
+
+    def __init__(self, client: Client, name: str, clock: Clock) -> None:
+        self._client = client
+        self._name = name
+        self._clock = clock
+
+    async def renew(self) -> None:
+        """Raises NotFound when the Node object is gone."""
+        now = micro_timestamp(self._clock.now())
+        patch = {"spec": {"renewTime": now, "holderIdentity": self._name}}
+        try:
+            await self._client.patch(LEASE, self._name, patch, _LEASE_NAMESPACE)
+        except NotFound:
+            await self._create(now)
+
+    async def _create(self, now: str) -> None:
+        node = await self._client.get(NODE, self._name)
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": uid_of(node)}
         lease = {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
-            "metadata": {"name": self._settings.name, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]},
-            "spec": {"holderIdentity": self._settings.name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": now},
+            "metadata": {"name": self._name, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]},
+            "spec": {"holderIdentity": self._name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": now},
         }
         try:
             await self._client.create(LEASE, lease)

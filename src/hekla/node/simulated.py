@@ -34,7 +34,7 @@ from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.node.records import ExitRecord
-from hekla.node.registration import node_status
+from hekla.node.registration import RENEW_SECONDS, NodeLease, node_status
 from hekla.node.runtime import Attempt, ContainerRuntime, PodRuntime, main_containers, restart_policy
 from hekla.node.status import pod_status
 
@@ -75,8 +75,13 @@ async def run_simulated(
     clock: Clock,
     rng: random.Random,
     ready: Callable[[], None] | None = None,
+    signs_of_life: bool = False,
 ) -> None:
-    """Be these nodes until cancelled. `ready` is called once all are registered."""
+    """Be these nodes until cancelled. `ready` is called once all are registered.
+
+    A cluster whose node controller gives up on silent nodes needs `signs_of_life`; our own does not, and thousands of
+    simulated nodes would be thousands of Leases.
+    """
     simulation = _Simulation(client, nodes, clock, rng)
     async with asyncio.TaskGroup() as tasks:
         async with asyncio.TaskGroup() as registering:
@@ -85,6 +90,8 @@ async def run_simulated(
         if ready is not None:
             ready()
         simulation.watch(tasks)
+        for node in nodes if signs_of_life else ():
+            tasks.create_task(simulation.stay_alive(node))
 
 
 @dataclass(frozen=True)
@@ -206,6 +213,15 @@ class _Simulation:
                 log.debug("simulated node not registered yet", node=node.name, error=error)
             await asyncio.sleep(delay)
             delay = min(delay * 2, 10.0)
+
+    async def stay_alive(self, node: SimulatedNode) -> None:
+        lease = NodeLease(self._client, node.name, self._clock)
+        while True:
+            try:
+                await lease.renew()
+            except (ApiError, Disconnected) as error:
+                log.warning("heartbeat failed", node=node.name, error=error)
+            await asyncio.sleep(RENEW_SECONDS)
 
     async def _write_node(self, node: SimulatedNode) -> None:
         labels = {HOSTNAME_LABEL: node.name, "hekla.dev/simulated": "true", **node.labels}
