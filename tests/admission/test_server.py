@@ -102,6 +102,7 @@ def test_what_is_no_review_is_refused_and_the_server_lives_on(tmp_path: Path) ->
 
 
 def test_every_service_has_a_configuration_of_its_own() -> None:
-    made = webhook_configurations(b"ca", lambda path: {"url": f"https://x{path}"})
+    paths = {service.path for service in SERVICES}
+    made = webhook_configurations(b"ca", lambda path: {"url": f"https://x{path}"}, paths)
     assert len({one["metadata"]["name"] for one in made}) == len(SERVICES)
     assert made[0]["webhooks"][0]["clientConfig"] == {"url": "https://x/jobs/mutate", "caBundle": "Y2E="}

@@ -24,6 +24,7 @@ from hekla.admission.jobflow import validate_job_flow
 from hekla.admission.pod import validate_pod
 from hekla.admission.podgroup import default_pod_group, validate_pod_group
 from hekla.admission.queue import default_queue, validate_queue, validate_queue_deletion
+from hekla.admission.resource_groups import GroupsFile, default_pod
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import Flag, flags_of, registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
@@ -32,7 +33,7 @@ from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
-_DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)), (JOB, _UPDATE)}
+_DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP, POD)), (JOB, _UPDATE)}
 _CHECKED = {
     *((kind, _CREATE) for kind in (JOB, CRON_JOB, QUEUE, POD_GROUP, POD, JOB_FLOW, HYPER_NODE)),
     *((kind, _UPDATE) for kind in (JOB, CRON_JOB, QUEUE, JOB_FLOW, HYPER_NODE)),
@@ -51,8 +52,10 @@ class VolcanoAdmission:
         *,
         schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
         max_queue_depth: int = _MAX_QUEUE_DEPTH,
+        groups: GroupsFile | None = None,
     ) -> None:
         self._reader = reader
+        self._groups = groups
         self._schedulers = schedulers
         self._max_queue_depth = max_queue_depth
         self._plugins = _lazy_flags(registered())
@@ -116,6 +119,8 @@ class VolcanoAdmission:
             default_queue(obj)
         elif kind == POD_GROUP:
             default_pod_group(obj, await self._reader.find(NAMESPACE, str(request.get("namespace") or "")))
+        elif kind == POD and self._groups is not None:
+            default_pod(obj, str(request.get("namespace") or ""), self._groups.groups())
 
     async def _fault(self, kind: Kind | None, request: Obj) -> str:
         """What is wrong; empty when nothing is."""

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ SERVICES = (
     Service(QUEUE, "validate", ("CREATE", "UPDATE", "DELETE"), "validatequeue.volcano.sh"),
     Service(POD_GROUP, "mutate", ("CREATE",), "mutatepodgroup.volcano.sh"),
     Service(POD_GROUP, "validate", ("CREATE",), "validatepodgroup.volcano.sh"),
+    Service(POD, "mutate", ("CREATE",), "mutatepod.volcano.sh"),
     Service(POD, "validate", ("CREATE",), "validatepod.volcano.sh"),
     # parity: the packaged manifests give JobFlows the name of the Job webhook.
     Service(JOB_FLOW, "validate", ("CREATE", "UPDATE"), "validatejob.volcano.sh"),
@@ -145,10 +146,19 @@ async def _read(receive: Receive) -> bytes | None:
     return body
 
 
-def webhook_configurations(certificate_authority: bytes, client_config: Callable[[str], Obj]) -> list[Obj]:
-    """What a cluster must be told. `client_config` gives, for a path, where it is served (`url` or `service`)."""
+def webhook_configurations(
+    certificate_authority: bytes, client_config: Callable[[str], Obj], paths: Collection[str]
+) -> list[Obj]:
+    """What a cluster must be told about the services at `paths`.
+
+    `client_config` gives, for a path, where it is served (`url` or `service`).
+    """
     bundle = base64.b64encode(certificate_authority).decode()
-    return [_configuration(service, {**client_config(service.path), "caBundle": bundle}) for service in SERVICES]
+    return [
+        _configuration(service, {**client_config(service.path), "caBundle": bundle})
+        for service in SERVICES
+        if service.path in paths
+    ]
 
 
 def _configuration(service: Service, client_config: Obj) -> Obj:

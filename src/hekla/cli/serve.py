@@ -186,6 +186,10 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 @click.option("--webhook-namespace", default="volcano-system", help="and that Service's namespace.")
 @click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are checked.")
 @click.option("--max-queue-depth", default=5, help="How deep queues may be nested.")
+@click.option(
+    "--admission-conf", type=_FILE, default=None, help="File with resource groups, as upstream's."
+)
+@click.option("--enabled-admission", default="", help="Paths to register, comma-separated (default: all that apply).")
 @click.option("--log-level", default="info", type=_LEVELS)
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run admission for a real cluster: defaults and checks behind HTTPS.
@@ -198,19 +202,23 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 
     async def run(ready: Ready) -> None:
         from hekla.admission import server
+        from hekla.admission.resource_groups import GroupsFile
         from hekla.admission.review import VolcanoAdmission
 
         settings = server.WebhookSettings(flags["tls_cert_file"], flags["tls_private_key_file"], port=flags["port"])
         async with cluster.connection().client() as client:
             admission = VolcanoAdmission(
-                client, schedulers=tuple(flags["scheduler_name"]), max_queue_depth=flags["max_queue_depth"]
+                client,
+                schedulers=tuple(flags["scheduler_name"]),
+                max_queue_depth=flags["max_queue_depth"],
+                groups=GroupsFile(flags["admission_conf"]) if flags["admission_conf"] else None,
             )
             where = _webhook_address(flags)
             if where is not None:
                 from hekla.local.bootstrap import register_webhooks
 
-                configurations = server.webhook_configurations(flags["ca_cert_file"].read_bytes(), where)
-                await register_webhooks(client, configurations)
+                authority, paths = flags["ca_cert_file"].read_bytes(), _enabled_paths(flags)
+                await register_webhooks(client, server.webhook_configurations(authority, where, paths))
             await server.run(settings, admission, ready=lambda port: ready(f"webhook on port {port}"))
 
     _serve(run, log_level)
@@ -224,6 +232,17 @@ def _webhook_address(flags: dict[str, Any]) -> Callable[[str], dict[str, Any]] |
         service = {"name": flags["webhook_service_name"], "namespace": flags["webhook_namespace"]}
         return lambda path: {"service": {**service, "path": path}}
     return None
+
+
+def _enabled_paths(flags: dict[str, Any]) -> set[str]:
+    """What the cluster shall ask us. Without resource groups, no pod needs to be asked about before it is made."""
+    from hekla.admission.server import SERVICES
+
+    known = {service.path for service in SERVICES}
+    wanted = {path.strip() for path in flags["enabled_admission"].split(",") if path.strip()}
+    if wanted - known:
+        raise UsageError(f"--enabled-admission: no such path {', '.join(sorted(wanted - known))}")
+    return wanted or (known if flags["admission_conf"] else known - {"/pods/mutate"})
 
 
 def _seconds(flag: str, text: str) -> float:

@@ -6,6 +6,7 @@ is an error on the Job, not a victim.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import msgspec
@@ -55,7 +56,7 @@ class ObjectKeeper:
         existing = await self._find(want) if known else None
         if existing is None:
             try:
-                await self._client.create(want.kind, _complete(want))
+                await self._client.create(want.kind, await _complete(want))
                 return
             except AlreadyExists:
                 existing = await self._find(want)
@@ -72,7 +73,8 @@ class ObjectKeeper:
         return await self._client.find(want.kind, name_of(want.obj), namespace_of(want.obj))
 
 
-def _complete(want: Wanted) -> Obj:
+async def _complete(want: Wanted) -> Obj:
     """The object as it is created, with what is made only then."""
-    once = want.once() if want.once is not None else {}
+    # A key pair takes tens of milliseconds, in which a thousand other jobs would wait.
+    once = await asyncio.to_thread(want.once) if want.once is not None else {}
     return {**want.obj, **{field: {**value, **want.obj.get(field, {})} for field, value in once.items()}}

@@ -24,7 +24,8 @@ class Wanted:
     """An object the job needs.
 
     `followed` names the top-level maps whose entries are kept as they are in `obj`; entries that are not in `obj` are
-    left alone. `once` gives content that is made only when the object is created, such as a key pair.
+    left alone. `once` gives content that is made only when the object is created, such as a key pair; it is called on
+    a thread of its own.
     """
 
     kind: Kind

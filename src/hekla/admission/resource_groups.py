@@ -1,0 +1,143 @@
+"""Resource groups: pods of a namespace, or with an annotation, are sent to their own nodes and scheduler.
+
+The groups come from a file in upstream's form (`--admission-conf`), which is read again when it has changed. A pod is
+shaped by the first group that matches it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import annotations_of
+from hekla.errors import UsageError
+from hekla.log import get_logger
+
+log = get_logger("webhook")
+
+RESOURCE_GROUP = "volcano.sh/resource-group"
+_KEYS = ("", "namespace", "annotation")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    name: str
+    key: str = ""
+    """`namespace`, `annotation`, or empty: the pod names the group itself."""
+    values: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    scheduler: str = ""
+    tolerations: tuple[Obj, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    affinity: Obj | None = None
+
+    def matches(self, pod: Obj, namespace: str) -> bool:
+        if self.key == "namespace":
+            return namespace in self.values
+        given = annotations_of(pod)
+        if self.key == "annotation":
+            return any(given.get(key) == value for key, value in self.annotations)
+        return given.get(RESOURCE_GROUP) == self.name
+
+
+def default_pod(pod: Obj, namespace: str, groups: Sequence[ResourceGroup]) -> None:
+    """Send a new pod where its group says, in place."""
+    group = next((one for one in groups if one.matches(pod, namespace)), None)
+    if group is None:
+        return
+    spec = pod["spec"]
+    if group.labels:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **group.labels}
+    if group.affinity and not spec.get("affinity"):
+        spec["affinity"] = group.affinity
+    if group.tolerations:
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *group.tolerations]
+    if group.scheduler:
+        spec["schedulerName"] = group.scheduler
+
+
+def read_groups(text: str) -> tuple[ResourceGroup, ...]:
+    """The groups of a file; UsageError with the place of what is wrong."""
+    try:
+        document = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise UsageError(f"not YAML: {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("resourceGroups") or [], list):
+        raise UsageError("expected a mapping with a list `resourceGroups`")
+    return tuple(
+        _read_group(one, f"resourceGroups[{index}]") for index, one in enumerate(document.get("resourceGroups") or ())
+    )
+
+
+class GroupsFile:
+    """The groups as the file says now. A file that has become faulty is reported, and the last good one stays."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_at = self._version()
+        self._groups = read_groups(path.read_text())
+
+    def groups(self) -> tuple[ResourceGroup, ...]:
+        try:
+            version = self._version()
+            if version != self._read_at:
+                self._read_at = version
+                self._groups = read_groups(self._path.read_text())
+                log.info("resource groups read again", path=self._path, groups=len(self._groups))
+        except (OSError, UsageError) as error:
+            log.error("resource groups kept as they were", path=self._path, error=error)
+        return self._groups
+
+    def _version(self) -> tuple[int, int, int]:
+        found = self._path.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _read_group(given: Any, place: str) -> ResourceGroup:
+    if not isinstance(given, dict):
+        raise UsageError(f"{place}: expected a mapping")
+    chosen = _typed(given.get("object") or {}, dict, f"{place}.object")
+    key = str(chosen.get("key") or "")
+    if key not in _KEYS:
+        raise UsageError(f"{place}.object.key: {key!r} is none of namespace, annotation")
+    values = _typed(chosen.get("value") or [], list, f"{place}.object.value")
+    pairs = [_pair(value, f"{place}.object.value") for value in values] if key == "annotation" else []
+    labels = _typed(given.get("labels") or {}, dict, f"{place}.labels")
+    return ResourceGroup(
+        name=str(given.get("resourceGroup") or ""),
+        key=key,
+        values=tuple(map(str, values)),
+        annotations=tuple(pair for found in pairs for pair in found),
+        scheduler=str(given.get("schedulerName") or ""),
+        tolerations=tuple(_typed(given.get("tolerations") or [], list, f"{place}.tolerations")),
+        labels={str(name): str(value) for name, value in labels.items()},
+        affinity=_affinity(given.get("affinity"), f"{place}.affinity"),
+    )
+
+
+def _pair(value: Any, place: str) -> list[tuple[str, str]]:
+    """An annotation is written as YAML in a string: `volcano.sh/kind: batch`."""
+    found = yaml.safe_load(value) if isinstance(value, str) else value
+    return [(str(name), str(text)) for name, text in _typed(found, dict, place).items()]
+
+
+def _affinity(given: Any, place: str) -> Obj | None:
+    if not given:
+        return None
+    try:
+        found = json.loads(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise UsageError(f"{place}: not JSON: {error}") from None
+    return dict(_typed(found, dict, place))
+
+
+def _typed(value: Any, kind: type, place: str) -> Any:
+    if not isinstance(value, kind):
+        raise UsageError(f"{place}: expected a {'list' if kind is list else 'mapping'}")
+    return value
