@@ -10,9 +10,9 @@ import pytest
 from hekla.admission.job import (
     default_changed_job,
     default_job,
-    plugin_warnings,
     validate_changed_job,
     validate_new_job,
+    warnings_about,
 )
 from hekla.api.job_plugins import Flag
 from tests import make
@@ -236,7 +236,7 @@ def test_an_action_for_an_exit_code_is_not_looked_at() -> None:
 
 def test_arguments_nobody_will_read_are_warned_about() -> None:
     job = make.job(plugins={"svc": ["--enable-networking"], "env": ["anything"]})
-    assert plugin_warnings(job, PLUGINS) == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
+    assert warnings_about(job, PLUGINS) == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
 
 
 def test_with_svc_the_longest_pod_name_must_fit_a_hostname() -> None:

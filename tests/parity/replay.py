@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -231,6 +232,8 @@ class Replay:
         self._answer(number, *await self._target.run("kubectl", "-n", self._namespace, *words, stdin=stdin))
 
     def _answer(self, number: int, code: int, out: str, err: str) -> None:
+        # A newer kubectl than the recorder's names the namespace, too.
+        out = re.sub(r" deleted from \S+ namespace$", " deleted", out)
         answer = {"step": number, "exit": code, "output": out, "error": err}
         self._answers.append({key: value for key, value in answer.items() if value})
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from tests.parity.compare import Explanation, differences, judge
+from tests.parity.compare import Explanation, differences, judge, read_explanations
 from tests.parity.placeholders import Placeholders
 
 
@@ -20,17 +21,46 @@ def test_items_are_matched_by_name_and_their_order_counts() -> None:
 
 
 def test_what_upstream_itself_varies_is_not_compared() -> None:
-    recorded = {"events": {"Job/x": ["a"], "Job/y": ["b"]}, "varies": [{"path": "events/Job/x/0"}]}
-    assert judge("case", recorded, {"events": {"Job/x": ["z"], "Job/y": ["b"]}}, []).unexplained == []
-    assert judge("case", recorded, {"events": {"Job/x": ["a"], "Job/y": ["z"]}}, []).unexplained != []
+    recorded = {"objects": {"x": {"version": 3}, "y": 1}, "varies": [{"path": "objects/x/version", "seen": [3, 4]}]}
+    assert judge("case", recorded, {"objects": {"x": {"version": 9}, "y": 1}}, []).unexplained == []
+    assert judge("case", recorded, {"objects": {"x": {"version": 3}, "y": 2}}, []).unexplained != []
+
+
+def told(recorded: list[str], found: list[str], *varies: dict[str, Any]) -> list[str]:
+    before, after = {"events": {"Job/x": recorded}, "varies": list(varies)}, {"events": {"Job/x": found}}
+    return [one.path for one in judge("case", before, after, []).unexplained]
+
+
+def test_events_are_compared_as_a_set() -> None:
+    assert told(["a", "b"], ["b", "a"]) == []
+    assert told(["a"], ["a", "b/c"]) == ["events/Job/x/b/c"]
+    assert told([], ["a"]) == told(["a"], []) == ["events/Job/x/a"]
+
+
+def test_an_event_that_only_some_of_upstreams_runs_told_may_be_told_or_not() -> None:
+    varies = {"path": "events/Job/x/1", "seen": ["b", "c"]}
+    assert told(["a", "b"], ["a", "c"], varies) == []
+    assert told(["a", "b"], ["a", "d"], varies) == ["events/Job/x/d"]
+
+
+def test_a_dump_of_a_go_error_is_read_as_the_words_in_it() -> None:
+    dump = 'Error: [x, err: &errors.StatusError{ErrStatus:v1.Status{A:v1.B{}, Message:"\\"y\\" is bad", Code:422}}]'
+    assert told([dump, f"(combined from similar events): {dump}"], ['Error: [x, err: "y" is bad]']) == []
 
 
 def test_an_explanation_is_used_where_it_fits_and_nowhere_else() -> None:
-    reason = Explanation("meant", ["objects/*/status"], ["b-*"])
+    reason = Explanation("meant", ["objects/*/status"], ["b-*"], found="2")
     recorded, found = {"objects": {"x": {"status": 1}}}, {"objects": {"x": {"status": 2}}}
     assert judge("b-1", recorded, found, [reason]).unexplained == []
     assert judge("c-1", recorded, found, [reason]).unexplained != []
+    assert judge("b-1", recorded, {"objects": {"x": {"status": 3}}}, [reason]).unexplained != []
     assert reason.used == 1
+
+
+def test_an_explanation_of_one_cluster_is_not_known_on_the_other(tmp_path: Path) -> None:
+    (tmp_path / "all").write_text("[{reason: a, path: x}, {reason: b, path: x, cluster: local}]")
+    assert [one.reason for one in read_explanations(tmp_path / "all", "local")] == ["a", "b"]
+    assert [one.reason for one in read_explanations(tmp_path / "all", "real")] == ["a"]
 
 
 def test_names_made_of_uids_are_told_by_what_they_belong_to() -> None:

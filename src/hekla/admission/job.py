@@ -7,11 +7,12 @@ from copy import deepcopy
 from typing import Any
 
 from hekla.admission.graph import is_acyclic
-from hekla.admission.policies import validate_policies
+from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.api.batch import SCHEDULER_NAME
-from hekla.api.job_plugins import IMPLIED, Flag, parse_arguments
+from hekla.api.job_plugins import IMPLIED, Arguments, Flag, parse_arguments
 from hekla.api.kinds import Obj
 from hekla.api.names import qualified_problems, subdomain_problems
+from hekla.api.plugin_advice import advice, ray_head_missing
 from hekla.api.pod_rules import template_problems
 from hekla.api.quantity import InvalidQuantity, canonical, milli
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
@@ -20,7 +21,6 @@ _DEFAULT_MAX_RETRY = 3
 _TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 _MUTABLE = "`minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
 _FROZEN = f"job updates may not change fields other than {_MUTABLE}"
-_MPI_MASTER = "master"
 
 Flags = Mapping[str, Callable[[], tuple[Flag, ...] | None]]
 """For each installed plugin, its flags; asked only for plugins that a Job uses."""
@@ -66,7 +66,8 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
     name, tasks = job["metadata"]["name"], spec.get("tasks") or []
     if not tasks:
         return ["No task specified in job spec"]
-    if _mpi_master_missing(spec, tasks, plugins):
+    understood = _understood(spec, plugins)
+    if _mpi_master_missing(spec, understood):
         return ["The specified mpi master task was not found"]
     messages = [_TIERS if _both_tiers(spec.get("networkTopology")) else ""]
     replicas = 0
@@ -85,11 +86,7 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
     if replicas < int(spec.get("minAvailable") or 0):
         messages.append(" job 'minAvailable' should not be greater than total replicas in tasks;")
     messages.append(validate_policies(spec.get("policies"), "spec.policies"))
-    messages += [
-        f" unable to find job plugin: {plugin};"
-        for plugin in sorted(spec.get("plugins") or {})
-        if plugin not in plugins
-    ]
+    messages += _plugin_messages(spec, plugins, understood)
     messages.append(_volume_message(spec.get("volumes") or ()))
     messages.append(_queue_message(str(spec.get("queue") or ""), queues))
     dependencies = {task["name"]: (task.get("dependsOn") or {}).get("name") or [] for task in tasks}
@@ -98,15 +95,14 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
     return messages
 
 
-def plugin_warnings(job: Obj, plugins: Flags) -> list[str]:
-    """Arguments of plugins that will not do what their writer hoped: upstream only logs them."""
-    warnings = []
-    for name, arguments in sorted(((job.get("spec") or {}).get("plugins") or {}).items()):
-        flags = plugins[name]() if name in plugins else None
-        problem = parse_arguments(flags, arguments or []).problem if flags is not None else ""
-        if problem:
-            warnings.append(f"spec.plugins[{name}]: {problem}")
-    return warnings
+def warnings_about(job: Obj, plugins: Flags) -> list[str]:
+    """What is let in but will not do what its writer hoped: upstream only logs it, or says nothing."""
+    spec = job.get("spec") or {}
+    found = [f"spec.plugins[{name}]: {text}" for name, text in advice(spec, _understood(spec, plugins))]
+    found += policy_warnings(spec.get("policies"), "spec.policies")
+    for position, task in enumerate(spec.get("tasks") or ()):
+        found += policy_warnings(task.get("policies"), f"spec.tasks[{position}].policies")
+    return found
 
 
 def validate_changed_job(new: Obj, old: Obj) -> str:
@@ -232,13 +228,28 @@ def _both_tiers(topology: Obj | None) -> bool:
     return given.get("highestTierAllowed") is not None and bool(given.get("highestTierName"))
 
 
-def _mpi_master_missing(spec: Obj, tasks: Sequence[Obj], plugins: Flags) -> bool:
-    arguments = (spec.get("plugins") or {}).get("mpi")
-    if arguments is None:
+def _understood(spec: Obj, plugins: Flags) -> dict[str, Arguments]:
+    """The arguments of a Job's plugins, of those that take any."""
+    given = ((name, arguments or []) for name, arguments in (spec.get("plugins") or {}).items() if name in plugins)
+    flags = ((name, plugins[name](), arguments) for name, arguments in given)
+    return {name: parse_arguments(taken, arguments) for name, taken, arguments in flags if taken is not None}
+
+
+def _mpi_master_missing(spec: Obj, understood: Mapping[str, Arguments]) -> bool:
+    if "mpi" not in understood:
         return False
-    flags = plugins["mpi"]() if "mpi" in plugins else None
-    master = parse_arguments(flags, arguments).text("master") if flags else _MPI_MASTER
-    return all(task.get("name") != master for task in tasks)
+    return all(task.get("name") != understood["mpi"].text("master") for task in spec["tasks"])
+
+
+def _plugin_messages(spec: Obj, plugins: Flags, understood: Mapping[str, Arguments]) -> list[str]:
+    messages = [
+        f" unable to find job plugin: {plugin};"
+        for plugin in sorted(spec.get("plugins") or {})
+        if plugin not in plugins
+    ]
+    if "ray" in understood and ray_head_missing(spec, understood["ray"]):
+        messages.append(f' the ray head task "{understood["ray"].text("head")}" was not found;')
+    return messages
 
 
 def _volume_message(volumes: Sequence[Obj]) -> str:

@@ -51,6 +51,18 @@ def validate_policies(policies: list[Obj] | None, path: str) -> str:
     return f"{_block(errors)} {allowed}"
 
 
+def policy_warnings(policies: list[Obj] | None, path: str) -> list[str]:
+    """Actions for exit codes that are none: upstream lets them in, and nothing happens on that exit code."""
+    unknown = [
+        (index, policy.get("action") or "", policy["exitCode"])
+        for index, policy in enumerate(policies or ())
+        if policy.get("exitCode") and policy.get("action") not in _ACTIONS
+    ]
+    return [
+        f'{path}[{index}].action: "{action}" is no action, so nothing answers {code}' for index, action, code in unknown
+    ]
+
+
 def _policy_errors(policy: Obj, path: str, events: set[str], codes: set[int]) -> list[str]:
     given = dict.fromkeys([*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else [])])
     code, action = policy.get("exitCode"), str(policy.get("action") or "")

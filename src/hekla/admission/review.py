@@ -16,9 +16,9 @@ from hekla.admission.job import (
     default_changed_job,
     default_job,
     new_job_messages,
-    plugin_warnings,
     validate_changed_job,
     validate_new_job,
+    warnings_about,
 )
 from hekla.admission.jobflow import validate_job_flow
 from hekla.admission.pod import validate_pod
@@ -89,7 +89,7 @@ class VolcanoAdmission:
             return _refused(request, message)
         warnings = []
         if kind == JOB and request["operation"] == _CREATE:
-            warnings = plugin_warnings(request["object"], self._plugins)
+            warnings = warnings_about(request["object"], self._plugins)
         return _allowed(request, warnings)
 
     async def faults_of_new(self, kind: Kind, obj: Obj) -> list[str]:

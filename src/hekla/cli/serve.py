@@ -186,9 +186,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 @click.option("--webhook-namespace", default="volcano-system", help="and that Service's namespace.")
 @click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are checked.")
 @click.option("--max-queue-depth", default=5, help="How deep queues may be nested.")
-@click.option(
-    "--admission-conf", type=_FILE, default=None, help="File with resource groups, as upstream's."
-)
+@click.option("--admission-conf", type=_FILE, default=None, help="File with resource groups, as upstream's.")
 @click.option("--enabled-admission", default="", help="Paths to register, comma-separated (default: all that apply).")
 @click.option("--log-level", default="info", type=_LEVELS)
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:

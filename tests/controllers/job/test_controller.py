@@ -115,7 +115,7 @@ def test_arguments_nobody_reads_are_told_on_the_job() -> None:
         await bench.create(make.new_job(plugins={"svc": ["--no-such-thing"]}))
         await bench.until_running(1)
         await bench.settle()
-        expected = "PluginError: arguments of plugin svc: flag provided but not defined: -no-such-thing"
+        expected = "PluginError: spec.plugins[svc]: flag provided but not defined: -no-such-thing"
         assert expected in await events(bench)
 
     on_bench(script)

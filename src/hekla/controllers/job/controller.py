@@ -15,6 +15,7 @@ from hekla.api.batch import JOB_FORWARDING, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import Key, annotations_of, controller_of, is_deleting, is_owned_by, key_of
+from hekla.api.plugin_advice import advice
 from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
@@ -212,11 +213,14 @@ class JobController:
         except (NotOurs, UnknownPlugin, ApiError) as error:
             self._tell(job, WARNING, "PluginError", f"Execute plugin when job add failed, err: {error}")
             raise
-        for configured in plugins:
-            if configured.problem and not (job.obj.get("status") or {}).get("taskStatusCount"):
-                message = f"arguments of plugin {configured.name}: {configured.problem}"
-                self._tell(job, WARNING, "PluginError", message)
+        if not (job.obj.get("status") or {}).get("taskStatusCount"):
+            self._advise(job, plugins)
         return plugins
+
+    def _advise(self, job: Job, plugins: list[Configured]) -> None:
+        understood = {one.name: one.arguments for one in plugins if one.arguments is not None}
+        for name, text in advice(job.obj["spec"], understood):
+            self._tell(job, WARNING, "PluginError", f"spec.plugins[{name}]: {text}")
 
     async def _claims(self, job: Job) -> dict[str, str] | None:
         """The job's claims, all there; None when their names were just stored and the Job has to be read again."""

@@ -52,11 +52,11 @@ class JobPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A plugin as a Job configures it. `problem` says what was wrong with its arguments."""
+    """A plugin as a Job configures it, with its arguments as they were understood (None: it takes none)."""
 
     name: str
     plugin: JobPlugin
-    problem: str = ""
+    arguments: Arguments | None
 
 
 class UnknownPlugin(HeklaError):
@@ -107,5 +107,5 @@ def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryP
         raise UnknownPlugin(name)
     factory: Callable[[Arguments], JobPlugin] = point.load()
     flags: tuple[Flag, ...] | None = getattr(factory, "flags", None)
-    parsed = Arguments() if flags is None else parse_arguments(flags, arguments)
-    return Configured(name, factory(parsed), parsed.problem)
+    parsed = None if flags is None else parse_arguments(flags, arguments)
+    return Configured(name, factory(parsed or Arguments()), parsed)

@@ -172,7 +172,7 @@ def test_a_service_leads_to_the_ray_head() -> None:
     (wanted,) = plugin(Ray).objects(ray_job())
     assert wanted.obj["metadata"]["name"] == "rayj-head-svc"
     assert [(port["port"], port["targetPort"]) for port in wanted.obj["spec"]["ports"]] == [
-        (6379, "gcs"),
+        (6379, 6379),
         (8265, "dashboard"),
         (10001, "client-server"),
     ]

@@ -51,11 +51,21 @@ class Ray:
 
     def objects(self, job: Job) -> list[Wanted]:
         selector = {JOB_NAME: job.key.name, JOB_NAMESPACE: job.key.namespace, TASK_SPEC: self._head}
+        named = self._named_by_user(job)
         ports = [
-            {"name": name, "port": port, "targetPort": name, "protocol": "TCP"} for name, port in self._ports.items()
+            # A number that the head's container has under another name has no port of our name to lead to.
+            {"name": name, "port": port, "targetPort": port if port in named else name, "protocol": "TCP"}
+            for name, port in self._ports.items()
         ]
         service = owned(job, SERVICE, f"{job.key.name}-head-svc", spec={"selector": selector, "ports": ports})
         return [Wanted(SERVICE, service)]
+
+    def _named_by_user(self, job: Job) -> set[int]:
+        task = job.task(self._head)
+        spec = ((task.obj if task else {}).get("template") or {}).get("spec") or {}
+        heads = [one for one in spec.get("containers") or () if one.get("name") == self._head_container]
+        ports = [port for container in heads for port in container.get("ports") or ()]
+        return {int(port["containerPort"]) for port in ports if port.get("name") not in self._ports}
 
     def _make_head(self, container: Obj) -> None:
         for name, port in self._ports.items():

@@ -1,0 +1,89 @@
+"""What a Job says to its plugins that will not do what its writer hoped, told before it is found out the hard way.
+
+Upstream only logs such things, or says nothing. Admission warns whoever creates the Job; the job controller tells it in
+an Event, for Jobs that no person created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hekla.api.job_plugins import Arguments
+from hekla.api.kinds import Obj
+
+# The flags that name tasks, and those of them that the plugin can do nothing without.
+_ROLES: Mapping[str, tuple[str, ...]] = {
+    "tensorflow": ("ps", "worker", "chief", "evaluator"),
+    "pytorch": ("master", "worker"),
+    "mpi": ("master", "worker"),
+    "ray": ("head", "worker"),
+    "hcclrank": ("master", "worker"),
+}
+_INDISPENSABLE: Mapping[str, tuple[str, ...]] = {"pytorch": ("master",), "mpi": ("worker",)}
+
+
+def advice(spec: Obj, arguments: Mapping[str, Arguments]) -> list[tuple[str, str]]:
+    """Pairs of plugin and advice. `arguments` are those of the plugins that take any, as they were understood."""
+    tasks = {str(task.get("name") or ""): task for task in spec.get("tasks") or ()}
+    found = [(name, given.problem) for name, given in sorted(arguments.items()) if given.problem]
+    for name in _ROLES:
+        if name in arguments:
+            found += [(name, text) for text in _about_roles(name, arguments[name], tasks)]
+    if "pytorch" in arguments:
+        found += [("pytorch", text) for text in _about_ranks(arguments["pytorch"], tasks)]
+    if "ray" in arguments:
+        found += [("ray", text) for text in _about_ray(arguments["ray"], tasks)]
+    if {"mpi", "ssh"} <= set(arguments):
+        found += [("mpi", text) for text in _about_ports(arguments["mpi"], arguments["ssh"])]
+    return found
+
+
+def ray_head_missing(spec: Obj, ray: Arguments) -> bool:
+    """Without its head task no pod of a ray job can ever be made."""
+    return all(task.get("name") != ray.text("head") for task in spec.get("tasks") or ())
+
+
+def _about_roles(plugin: str, given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
+    roles = [role for role in _ROLES[plugin] if role in given.values]
+    missing = [role for role in roles if given.text(role) not in tasks]
+    needed = _INDISPENSABLE.get(plugin, ())
+    if roles and len(missing) == len(roles):
+        yield f"no task is named {_alternatives(given.text(role) for role in roles)}: it changes nothing"
+        return
+    for role in missing:
+        # A role that keeps its usual name may be left out; one that was given another name was meant.
+        if role in needed or given.text(role) != role:
+            yield f'no task is named "{given.text(role)}" (--{role})'
+
+
+def _about_ranks(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
+    masters = int((tasks.get(given.text("master")) or {}).get("replicas") or 0)
+    if masters > 1:
+        yield f'task "{given.text("master")}" has {masters} replicas: every one of them is rank 0'
+
+
+def _about_ray(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
+    for role, flag in (("head", "headContainer"), ("worker", "workerContainer")):
+        task = tasks.get(given.text(role))
+        if task is None:
+            continue
+        containers = {one.get("name"): one for one in _containers(task)}
+        name = given.text(flag)
+        if name not in containers:
+            yield f'task "{given.text(role)}" has no container named "{name}" (--{flag}): ray is not started in it'
+        elif containers[name].get("command"):
+            yield f'the command of container "{name}" in task "{given.text(role)}" is replaced by "ray start"'
+
+
+def _about_ports(mpi: Arguments, ssh: Arguments) -> Iterator[str]:
+    if mpi.number("port") != ssh.number("ssh-port"):
+        yield f"it opens port {mpi.number('port')}, but ssh connects to {ssh.number('ssh-port')} (ssh: --ssh-port)"
+
+
+def _containers(task: Obj) -> list[Obj]:
+    return list(((task.get("template") or {}).get("spec") or {}).get("containers") or ())
+
+
+def _alternatives(names: Iterator[str]) -> str:
+    *others, last = [f'"{name}"' for name in names]
+    return f"{', '.join(others)} or {last}" if others else last
