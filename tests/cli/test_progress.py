@@ -35,6 +35,10 @@ def test_a_group_of_another_scheduler_has_its_condition() -> None:
     assert waiting_reason(group({}, UNSCHEDULABLE, {"type": "Scheduled", "status": "True"}), []) == ("", "")
 
 
+def test_without_a_group_nothing_is_known_yet() -> None:
+    assert waiting_reason(None, []) == ("", "")
+
+
 def test_a_task_without_pods_that_depends_on_others_waits_for_them() -> None:
     job = make.job("j", make.task("first"), make.task("second", dependsOn={"name": ["first"]}))
     pod = {"metadata": {"name": "j-first-0", "annotations": {"volcano.sh/task-spec": "first"}}}

@@ -69,8 +69,9 @@ def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
     if any((pod.get("status") or {}).get("phase") not in (None, "", PodPhase.PENDING) for pod in pods):
         # It has started: what kept it from starting is history.
         return "", ""
-    said = annotations_of(group or {})
-    code, sentence = _unschedulable(group or {})
+    if group is None:
+        return "", ""
+    said, (code, sentence) = annotations_of(group), _unschedulable(group)
     # The annotations are Hekla's and exact; a group scheduled by somebody else has the condition alone.
     return said.get(REASON_ANNOTATION, code), said.get(MESSAGE_ANNOTATION) or sentence
 
