@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hekla.client.tokens import FixedToken
 from hekla.client.transport import HttpTransport
 from hekla.errors import Disconnected
 
@@ -82,7 +83,7 @@ def test_a_request_carries_path_headers_and_body() -> None:
         answer = await transport.send("POST", "/pods?a=b%2Fc", body=b"{}", headers={"Accept": "application/json"})
         assert (answer.status, answer.body) == (200, b"ok")
 
-    with_server(server, test, headers={"Authorization": "Bearer x"})
+    with_server(server, test, tokens=FixedToken("x"))
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"POST /prefix/pods?a=b%2Fc HTTP/1.1"

@@ -1,18 +1,17 @@
 """From a kubeconfig file to a Client.
 
 Understood: `KUBECONFIG` (several files), contexts, server certificates inline or by file, bearer tokens (inline or
-by file), client certificates, exec credential plugins, `insecure-skip-tls-verify`, `tls-server-name`; and, for our own
-components, `server: unix:///path/to/socket`.
+by file), client certificates, exec credential plugins, `insecure-skip-tls-verify`, `tls-server-name`; for our own
+components, `server: unix:///path/to/socket`; and, in a pod of a cluster with no kubeconfig at all, the pod's own
+service account.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 import ssl
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,10 +20,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from hekla.client.rest import Client
+from hekla.client.tokens import Credential, ExecToken, FileToken, FixedToken, TokenSource
 from hekla.client.transport import HttpTransport
+from hekla.clock import SystemClock
 from hekla.errors import UsageError
 
-_EXEC_SECONDS = 60
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Access:
     ca_data: bytes | None = None
     verify: bool = True
     tls_server_name: str = ""
-    token: str = ""
+    tokens: TokenSource | None = None
     client_certificate: bytes | None = None
     client_key: bytes | None = None
     source: str = ""
@@ -51,7 +52,10 @@ def default_paths(environment: Mapping[str, str]) -> list[Path]:
 
 def load_access(paths: list[Path], *, context: str = "", environment: Mapping[str, str] | None = None) -> Access:
     """Read and merge the files (first mention of a name wins, as with kubectl) and resolve one context."""
+    environment = os.environ if environment is None else environment
     documents = [_read(path) for path in paths if path.exists()]
+    if not documents and environment.get("KUBERNETES_SERVICE_HOST") and not environment.get("KUBECONFIG"):
+        return service_account_access(environment)
     if not documents:
         raise UsageError(
             f"no kubeconfig found at {', '.join(map(str, paths))}: "
@@ -63,17 +67,31 @@ def load_access(paths: list[Path], *, context: str = "", environment: Mapping[st
     user, user_dir = (
         _named(documents, "users", str(entry.get("user", "")), "user") if entry.get("user") else ({}, Path())
     )
-    user = _with_exec_credential(user, environment if environment is not None else os.environ)
+    asked = ExecToken(user["exec"], environment, SystemClock()) if user.get("exec") else None
+    if asked is not None:
+        user = _with_certificate(user, asked.credential)
     return Access(
         server=str(cluster.get("server", "")),
         namespace=str(entry.get("namespace") or "default"),
         ca_data=_bytes(cluster, "certificate-authority", cluster_dir),
         verify=not cluster.get("insecure-skip-tls-verify", False),
         tls_server_name=str(cluster.get("tls-server-name") or ""),
-        token=_token(user, user_dir),
+        tokens=asked if asked is not None and asked.credential.token else _tokens(user, user_dir),
         client_certificate=_bytes(user, "client-certificate", user_dir),
         client_key=_bytes(user, "client-key", user_dir),
         source=", ".join(str(path) for path, _ in documents),
+    )
+
+
+def service_account_access(environment: Mapping[str, str], directory: Path = _SERVICE_ACCOUNT) -> Access:
+    """How a pod reaches the API server of its own cluster."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
+    return Access(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        namespace=_read_bytes(directory / "namespace").decode().strip(),
+        ca_data=_read_bytes(directory / "ca.crt"),
+        tokens=FileToken(directory / "token", SystemClock()),
+        source=f"the service account in {directory}",
     )
 
 
@@ -91,10 +109,9 @@ def connect(
         return Client(transport, user_agent=user_agent, on_warning=on_warning)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"{access.source}: cluster server {access.server!r} is not an http, https or unix address")
-    headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
     tls = _tls_context(access) if url.scheme == "https" else None
     transport = HttpTransport(
-        access.server, headers=headers, tls=tls, server_name=access.tls_server_name, connections=connections
+        access.server, tokens=access.tokens, tls=tls, server_name=access.tls_server_name, connections=connections
     )
     return Client(transport, user_agent=user_agent, on_warning=on_warning)
 
@@ -148,39 +165,17 @@ def _read_bytes(path: Path) -> bytes:
         raise UsageError(f"{path}: {error.strerror}") from error
 
 
-def _token(user: dict[str, Any], directory: Path) -> str:
+def _tokens(user: dict[str, Any], directory: Path) -> TokenSource | None:
     if user.get("token"):
-        return str(user["token"])
+        return FixedToken(str(user["token"]))
     if user.get("tokenFile"):
-        return _read_bytes(directory / user["tokenFile"]).decode().strip()
-    return ""
+        return FileToken(directory / user["tokenFile"], SystemClock())
+    return None
 
 
-def _with_exec_credential(user: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    plugin = user.get("exec")
-    if not plugin:
-        return user
-    command = [str(plugin.get("command", "")), *(str(arg) for arg in plugin.get("args") or ())]
-    extra = {str(item["name"]): str(item["value"]) for item in plugin.get("env") or ()}
-    info = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": {"interactive": False}}
-    try:
-        done = subprocess.run(
-            command,
-            env={**environment, **extra, "KUBERNETES_EXEC_INFO": json.dumps(info)},
-            capture_output=True,
-            timeout=_EXEC_SECONDS,
-            check=True,
-        )
-        status = json.loads(done.stdout)["status"]
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        raise UsageError(f"kubeconfig: credential plugin {command[0]!r} failed: {error}") from error
-    found = dict(user)
-    if status.get("token"):
-        found["token"] = status["token"]
-    for source, key in (("clientCertificateData", "client-certificate-data"), ("clientKeyData", "client-key-data")):
-        if status.get(source):
-            found[key] = base64.b64encode(status[source].encode()).decode()
-    return found
+def _with_certificate(user: dict[str, Any], credential: Credential) -> dict[str, Any]:
+    given = {"client-certificate-data": credential.certificate, "client-key-data": credential.key}
+    return {**user, **{key: base64.b64encode(text.encode()).decode() for key, text in given.items() if text}}
 
 
 def _tls_context(access: Access) -> ssl.SSLContext:

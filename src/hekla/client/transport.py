@@ -16,12 +16,14 @@ from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 from hekla.client.http1 import Broken, Connection
+from hekla.client.tokens import TokenSource
 from hekla.errors import Disconnected
 
 _CONNECTIONS = 64
 _CONNECT_SECONDS = 10.0
 # Servers close connections nobody uses; one that was used a moment ago is not about to be closed.
 _KEPT_SECONDS = 30.0
+_UNAUTHORIZED = 401
 _PORTS = {"http": 80, "https": 443}
 _NOT_IN_A_PATH = re.compile(r"[^!-~]")
 
@@ -70,7 +72,7 @@ class HttpTransport:
         self,
         base_url: str,
         *,
-        headers: Mapping[str, str] | None = None,
+        tokens: TokenSource | None = None,
         tls: ssl.SSLContext | None = None,
         server_name: str = "",
         socket_path: str | None = None,
@@ -84,7 +86,8 @@ class HttpTransport:
         self._tls = (tls or ssl.create_default_context()) if url.scheme == "https" else None
         self._server_name = server_name
         self._socket_path = socket_path
-        self._fixed = _lines({"Host": url.netloc.rpartition("@")[2], **(headers or {})})
+        self._tokens = tokens
+        self._fixed = _lines({"Host": url.netloc.rpartition("@")[2]})
         self._turns = asyncio.Semaphore(connections)
         self._kept: list[Connection] = []
         self._open: set[Connection] = set()
@@ -98,16 +101,16 @@ class HttpTransport:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
     ) -> Answer:
-        data = self._request(method, path, body, headers)
         try:
             async with asyncio.timeout(timeout), self._turns:
-                try:
-                    return await self._exchange(data, self._take_kept() or await self._connect())
-                except Broken as error:
-                    # The server let go of a connection while it was not in use. To read again is always safe.
-                    if method != "GET" or not error.untouched:
-                        raise
-                    return await self._exchange(data, await self._connect())
+                token = await self._tokens.token() if self._tokens else ""
+                answer = await self._ask(method, self._request(method, path, body, headers, token))
+                if answer.status == _UNAUTHORIZED and self._tokens:
+                    # Nothing was done. The token may have been replaced since we read it.
+                    newer = await self._tokens.token(refused=token)
+                    if newer != token:
+                        return await self._ask(method, self._request(method, path, body, headers, newer))
+                return answer
         except (OSError, TimeoutError) as error:
             raise self._disconnected(method, path, error) from error
 
@@ -119,9 +122,13 @@ class HttpTransport:
         try:
             connection = await self._connect()
             try:
-                connection.request(self._request(method, path, b"", headers))
+                token = await self._tokens.token() if self._tokens else ""
+                connection.request(self._request(method, path, b"", headers, token))
                 await connection.head()
                 body = await connection.whole() if connection.status >= 300 else b""
+                if connection.status == _UNAUTHORIZED and self._tokens:
+                    # Who asks again will do so with what there is then.
+                    await self._tokens.token(refused=token)
                 yield StreamedAnswer(connection.status, connection.headers, connection.chunks(), body)
             finally:
                 self._let_go(connection)
@@ -134,6 +141,15 @@ class HttpTransport:
             self._let_go(next(iter(self._open)))
         # Connections are closed in the next turn of the loop.
         await asyncio.sleep(0)
+
+    async def _ask(self, method: str, data: bytes) -> Answer:
+        try:
+            return await self._exchange(data, self._take_kept() or await self._connect())
+        except Broken as error:
+            # The server let go of a connection while it was not in use. To read again is always safe.
+            if method != "GET" or not error.untouched:
+                raise
+            return await self._exchange(data, await self._connect())
 
     async def _exchange(self, data: bytes, connection: Connection) -> Answer:
         try:
@@ -178,15 +194,13 @@ class HttpTransport:
         self._open.add(connection)
         return connection
 
-    def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None) -> bytes:
+    def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None, token: str) -> bytes:
         if _NOT_IN_A_PATH.search(path):
             # What comes from people may hold anything; the rest is encoded already, and must not be encoded twice.
             path = quote(path, safe="%/?&=:;,+@!$'()*[]~")
         length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else ""
-        return (
-            f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._fixed}{_lines(headers or {})}{length}\r\n".encode()
-            + body
-        )
+        lines = _lines({**(headers or {}), "Authorization": f"Bearer {token}"} if token else headers or {})
+        return f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._fixed}{lines}{length}\r\n".encode() + body
 
     def _disconnected(self, method: str, path: str, error: BaseException) -> Disconnected:
         return Disconnected(f"{method} {self._base_url}{path.partition('?')[0]}: {_describe(error)}")
