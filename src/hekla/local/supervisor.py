@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from hekla.errors import HeklaError, told_error
+from hekla.local.log_files import open_log, trim
 from hekla.local.private_files import write_private
 from hekla.log import configure_logging, get_logger
 
@@ -120,6 +121,8 @@ class Supervisor:
             self._wait(self._next_start())
             self._reap(first_start=False)
             self._start_due()
+            for process in self._processes.values():
+                trim(process.component.log)
 
     def stop(self, names: Sequence[str]) -> None:
         """End these, together: politely, then not."""
@@ -266,7 +269,7 @@ def _say_ready(pipe: int, word: str) -> None:
 
 
 def _redirect(log_file: Path) -> None:
-    output = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    output = open_log(log_file)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
