@@ -8,6 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
+from hekla.apiserver.access.authentication import hash_token
+from hekla.apiserver.access.user import ADMIN
 from hekla.apiserver.server import ApiServerSettings, run
 from hekla.clock import SystemClock
 from hekla.local.credentials import ensure_credentials
@@ -21,7 +23,9 @@ async def main(directory: Path) -> None:
         socket_path=directory / "run" / "api.sock",
         tls_certificate=credentials.server.certificate,
         tls_key=credentials.server.key,
-        token_hash=credentials.token_hash(),
+        holders={hash_token(credentials.token.read_text().strip()): ADMIN},
+        signing_key=credentials.signing_key,
+        root_ca=credentials.ca,
         kubelet_ca=credentials.ca,
         kubelet_client_certificate=credentials.kubelet_client.certificate,
         kubelet_client_key=credentials.kubelet_client.key,

@@ -156,9 +156,9 @@ def test_a_watch_from_the_future_replays_nothing() -> None:
 
 
 def test_ten_watchers_closed_and_resumed_at_random_see_everything_once() -> None:
-    async def follow(rig: Rig, last: int, batch: int) -> list[int]:
+    async def follow(rig: Rig, first: int, last: int, batch: int) -> list[int]:
         revision, seen = 0, []
-        start = str(6)
+        start = str(first)
         while revision < last:
             async with aclosing(watch(rig.client, CONFIG_MAP, resource_version=start)) as changes:
                 async for change in changes:
@@ -170,8 +170,8 @@ def test_ten_watchers_closed_and_resumed_at_random_see_everything_once() -> None
         return seen
 
     async def script(rig: Rig) -> None:
-        last = 6 + 300
-        watchers = [asyncio.create_task(follow(rig, last, batch)) for batch in range(1, 11)]
+        first = rig.store.revision
+        watchers = [asyncio.create_task(follow(rig, first, first + 300, batch)) for batch in range(1, 11)]
         for number in range(300):
             await rig.client.update(CONFIG_MAP, config_map()) if number else await rig.client.create(
                 CONFIG_MAP, config_map()
@@ -180,6 +180,6 @@ def test_ten_watchers_closed_and_resumed_at_random_see_everything_once() -> None
         for watcher in watchers:
             seen = await watcher
             assert seen == sorted(set(seen))
-            assert seen[0] == 7
+            assert seen[0] == first + 1
 
     with_server(script)

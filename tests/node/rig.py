@@ -138,7 +138,10 @@ async def rig(account: str) -> AsyncIterator[Rig]:
     home = Path(tempfile.mkdtemp(prefix="hekla-node-"))
     home.chmod(0o755)
     clock, rng = SystemClock(), random.Random(1)
-    settings = server.ApiServerSettings(database=home / "state.db", socket_path=home / "api.sock")
+    (home / "ca.crt").write_text("the certificate pods trust\n")
+    settings = server.ApiServerSettings(
+        database=home / "state.db", socket_path=home / "api.sock", root_ca=home / "ca.crt"
+    )
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     try:
         async with asyncio.TaskGroup() as tasks:

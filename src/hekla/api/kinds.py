@@ -72,7 +72,7 @@ ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", True, ("ep",), singular="en
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",))
 SECRET = Kind("", "v1", "Secret", "secrets")
 EVENT = Kind("", "v1", "Event", "events", True, ("ev",))
-SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",))
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",), ("token",))
 PERSISTENT_VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), ("status",))
 PERSISTENT_VOLUME_CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, ("pvc",), ("status",))
 RESOURCE_QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", True, ("quota",), ("status",))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
 from hekla.api.batches import BATCH_GROUP
 from hekla.api.review import Admission, Reader
+from hekla.apiserver.access.authentication import Authenticator
+from hekla.apiserver.access.signing import Signer
+from hekla.apiserver.access.token_requests import TokenRequests
+from hekla.apiserver.access.tokens import Tokens
+from hekla.apiserver.access.user import ADMIN, User
 from hekla.apiserver.admitting import Admitter, StoreReader
 from hekla.apiserver.batches import Batches
 from hekla.apiserver.bootstrap import bootstrap
@@ -52,8 +57,10 @@ class App:
         verbs: Verbs,
         below: Subresources,
         batches: Batches,
+        authenticator: Authenticator,
         *,
         clock: Clock,
+        root_ca: str,
     ) -> None:
         self._clock = clock
         self._metrics = Metrics(store)
@@ -63,11 +70,13 @@ class App:
         self._verbs = verbs
         self._below = below
         self._batches = batches
+        self.authenticator = authenticator
+        self._root_ca = root_ca
         self._discovery = Discovery(registry)
         self._openapi = OpenApi(registry)
 
     async def start(self) -> None:
-        await bootstrap(self._writer)
+        await bootstrap(self._store, self._writer, root_ca=self._root_ca)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -98,6 +107,9 @@ class App:
             return error_response(InternalError(f"Internal error occurred: {type(error).__name__}"))
 
     async def _answer(self, request: Request, receive: Receive) -> Response:
+        authorization = request.headers.get("authorization")
+        if authorization is not None:
+            request.user = self.authenticator.identify(authorization)
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
             request.body = await _body(receive, request)
         route = parse_route(request.path)
@@ -165,14 +177,27 @@ def build_app(
     rng: random.Random,
     admission: Callable[[Reader], Admission] | None = None,
     logs: LogProxy | None = None,
+    signer: Signer | None = None,
+    holders: Mapping[str, User] | None = None,
+    root_ca: str = "",
 ) -> App:
-    """The app over a store. `admission` is given a reader of it; `await app.start()` before the first request."""
+    """The app over a store. `admission` is given a reader of it; `await app.start()` before the first request.
+
+    `signer` makes service account tokens (without one they end with this process), `holders` are the users of tokens
+    handed out beforehand by their hash, `root_ca` is what pods need to trust this server. Who brings no credential is
+    the administrator: whatever faces strangers must see to that.
+    """
     admitter = Admitter(admission(StoreReader(store)), rng) if admission is not None else None
     registry = Registry(store)
     writer = Writer(store, clock=clock, rng=rng, admitter=admitter)
     verbs = Verbs(store, writer, clock=clock, rng=rng)
-    below = Subresources(store, writer, verbs, clock=clock, logs=logs)
-    return App(store, registry, writer, verbs, below, Batches(store, registry, writer, clock=clock), clock=clock)
+    tokens = Tokens(store, signer or Signer.generate(), clock=clock, rng=rng)
+    below = Subresources(
+        store, writer, verbs, clock=clock, logs=logs, token_requests=TokenRequests(store, tokens, clock=clock)
+    )
+    batches = Batches(store, registry, writer, clock=clock)
+    authenticator = Authenticator(holders or {}, tokens)
+    return App(store, registry, writer, verbs, below, batches, authenticator, clock=clock, root_ca=root_ca)
 
 
 def _request(scope: Scope) -> Request:
@@ -181,7 +206,7 @@ def _request(scope: Scope) -> Request:
         _raw_path(scope),
         dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
         {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
-        user=scope.get("hekla.user", "hekla-admin"),
+        user=scope.get("hekla.user", ADMIN),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from hekla.api.kinds import POD, Obj
+from hekla.apiserver.access.authentication import Authenticator
 from hekla.apiserver.logs import chosen_container, node_address
 from hekla.apiserver.path import Route, parse_route
 from hekla.apiserver.request import Response, error_response, no_such_path, not_found
@@ -93,8 +94,9 @@ def _check_running(pod: Obj, container: str) -> None:
 class Connector:
     """Connections that stop being HTTP. One for all listeners; `close` ends what is open."""
 
-    def __init__(self, store: Store, tls: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, store: Store, authenticator: Authenticator, tls: Callable[[], ssl.SSLContext]) -> None:
         self._store = store
+        self._authenticator = authenticator
         self._tls = tls
         self._sessions: set[asyncio.Task[None]] = set()
 
@@ -143,6 +145,9 @@ class Connector:
         if refusal is not None:
             await _answer(writer, refusal)
             return
+        authorization = dict(headers).get("authorization")
+        if authorization is not None:
+            self._authenticator.identify(authorization)
         route = parse_route(path)
         if route is None or route.group or route.plural != POD.plural or route.subresource not in CONNECTING:
             raise no_such_path()

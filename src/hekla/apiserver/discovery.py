@@ -21,6 +21,7 @@ _SUBRESOURCE_VERBS = {
     "attach": ["create", "get"],
     "portforward": ["create", "get"],
     "finalize": ["update"],
+    "token": ["create"],
     "ephemeralcontainers": ["get", "patch", "update"],
 }
 _SUBRESOURCE_KINDS = {
@@ -30,8 +31,9 @@ _SUBRESOURCE_KINDS = {
     "exec": "PodExecOptions",
     "attach": "PodAttachOptions",
     "portforward": "PodPortForwardOptions",
+    "token": "TokenRequest",
 }
-_SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", *CONNECTING, "finalize")
+_SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", *CONNECTING, "finalize", "token")
 _CREATED_ONLY = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
@@ -183,7 +185,7 @@ def _subresource_kind(name: str, kind: Kind) -> str:
 
 
 def _subresource_type(name: str) -> dict[str, str]:
-    group = {"eviction": "policy", "scale": "autoscaling"}.get(name)
+    group = {"eviction": "policy", "scale": "autoscaling", "token": "authentication.k8s.io"}.get(name)
     return {"group": group, "version": "v1"} if group else {}
 
 

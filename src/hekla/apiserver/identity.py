@@ -38,6 +38,11 @@ class Uids:
         return self._drawn.pop()
 
 
+def random_suffix(rng: random.Random) -> str:
+    """What makes a generated name the only one of its kind: no vowels, so no words."""
+    return "".join(rng.choices(_SUFFIX_LETTERS, k=5))
+
+
 def prepare_metadata(
     obj: Obj, resource: Resource, namespace: str, *, now: datetime, rng: random.Random, uids: Uids
 ) -> None:
@@ -47,7 +52,7 @@ def prepare_metadata(
         metadata.pop(field, None)
     drop_empty(metadata)
     if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = metadata["generateName"][:_GENERATED_MOST] + "".join(rng.choices(_SUFFIX_LETTERS, k=5))
+        metadata["name"] = metadata["generateName"][:_GENERATED_MOST] + random_suffix(rng)
     if resource.kind.namespaced:
         metadata["namespace"] = namespace
     else:

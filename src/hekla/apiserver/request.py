@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hekla.api.kinds import Kind, Obj
+from hekla.apiserver.access.user import ADMIN, User
 from hekla.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 
 JSON = "application/json"
@@ -26,7 +27,7 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes = b""
-    user: str = "hekla-admin"
+    user: User = ADMIN
     verb: str = ""
     resource: str = ""
 

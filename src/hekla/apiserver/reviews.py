@@ -14,7 +14,7 @@ _ACCESS = ("selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectacce
 def answer_review(route: Route, request: Request) -> Response | None:
     """The answer to a POST of a review; None when the path is not of one."""
     if route.group == "authentication.k8s.io" and route.plural == "selfsubjectreviews":
-        user = {"username": request.user, "groups": _GROUPS}
+        user = {"username": request.user.name, "groups": _GROUPS}
         return _reviewed(request, route, "SelfSubjectReview", {"userInfo": user})
     if route.group != "authorization.k8s.io":
         return None

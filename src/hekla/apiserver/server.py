@@ -9,11 +9,13 @@ import asyncio
 import gc
 import random
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hekla.api.review import Admission, Reader
+from hekla.apiserver.access.signing import Signer
+from hekla.apiserver.access.user import User
 from hekla.apiserver.app import build_app
 from hekla.apiserver.auth import Gate
 from hekla.apiserver.connecting import Connector
@@ -30,7 +32,11 @@ log = get_logger("apiserver")
 
 @dataclass(frozen=True)
 class ApiServerSettings:
-    """`port` 0 takes a free one. `token_hash` is what `auth.hash_token` gave. Without certificate there is no TCP."""
+    """`port` 0 takes a free one. Without certificate there is no TCP.
+
+    `holders` are those whose tokens were handed out beforehand, by what `authentication.hash_token` gave for the token;
+    `signing_key` signs service account tokens, `root_ca` is the certificate authority pods are told to trust.
+    """
 
     database: Path
     socket_path: Path
@@ -38,7 +44,9 @@ class ApiServerSettings:
     port: int = 0
     tls_certificate: Path | None = None
     tls_key: Path | None = None
-    token_hash: str = ""
+    holders: Mapping[str, User] = field(default_factory=dict)
+    signing_key: Path | None = None
+    root_ca: Path | None = None
     kubelet_ca: Path | None = None
     kubelet_client_certificate: Path | None = None
     kubelet_client_key: Path | None = None
@@ -63,17 +71,26 @@ async def run(
     try:
         # 1. The app, and what an empty store must hold.
         logs = _log_proxy(settings)
-        app = build_app(store, clock=clock, rng=rng, admission=admission, logs=logs)
+        app = build_app(
+            store,
+            clock=clock,
+            rng=rng,
+            admission=admission,
+            logs=logs,
+            signer=Signer.load(settings.signing_key) if settings.signing_key is not None else None,
+            holders=settings.holders,
+            root_ca=settings.root_ca.read_text() if settings.root_ca is not None else "",
+        )
         await app.start()
         # 2. The listeners.
-        connector = Connector(store, logs.tls) if logs is not None else None
+        connector = Connector(store, app.authenticator, logs.tls) if logs is not None else None
         websocket = connector.protocol(None) if connector is not None else None
         listeners.append(Listener(app, listen_unix(settings.socket_path), websocket=websocket))
         port = 0
         if settings.tls_certificate is not None:
             tcp = listen_tcp(settings.host, settings.port)
             port = int(tcp.getsockname()[1])
-            gate = Gate(app, settings.token_hash)
+            gate = Gate(app)
             websocket = connector.protocol(gate.refusal) if connector is not None else None
             listeners.append(Listener(gate, tcp, _tls(settings), websocket))
         for listener in listeners:

@@ -1,4 +1,4 @@
-"""What hangs below an object: status, scale, binding, eviction, finalize, log, exec, attach, portforward."""
+"""What hangs below an object: status, scale, binding, eviction, finalize, log, exec, attach, portforward, token."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from hekla.api.kinds import NAMESPACE, POD, Obj
 from hekla.api.meta import timestamp
 from hekla.api.selector import label_selector_from
+from hekla.apiserver.access.token_requests import TokenRequests
 from hekla.apiserver.connecting import refuse_plain
 from hekla.apiserver.decoding import decode_object
 from hekla.apiserver.deleting import is_finished, read_options
@@ -26,13 +27,23 @@ _BUDGETS = "policy/poddisruptionbudgets"
 
 
 class Subresources:
-    def __init__(self, store: Store, writer: Writer, verbs: Verbs, *, clock: Clock, logs: LogProxy | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        verbs: Verbs,
+        *,
+        clock: Clock,
+        logs: LogProxy | None,
+        token_requests: TokenRequests,
+    ) -> None:
         self._store = store
         self._writer = writer
         self._verbs = verbs
         self._scales = Scales(store, writer)
         self._clock = clock
         self._logs = logs
+        self._token_requests = token_requests
 
     async def answer(self, resource: Resource, route: Route, request: Request) -> Response:
         if route.subresource not in resource.kind.subresources:
@@ -52,6 +63,8 @@ class Subresources:
                 return await self._bind(resource, route, request)
             case "POST", "eviction":
                 return await self._evict(resource, route, request)
+            case "POST", "token":
+                return self._token_requests.answer(route, request)
             case "GET", "log":
                 return await self._log(resource, route, request)
             case "GET" | "POST", "exec" | "attach" | "portforward":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hekla.api.kinds import NAMESPACE, PRIORITY_CLASS, Kind, Obj
+from hekla.api.kinds import NAMESPACE, Kind, Obj
 from hekla.api.meta import timestamp
 from hekla.apiserver.addresses import Addresses
 from hekla.apiserver.admitting import Admitter
@@ -23,6 +23,7 @@ from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.deleting import DeleteOptions, check_preconditions, decide_delete, is_finished
 from hekla.apiserver.identity import Uids, bump_generation, carry_metadata, drop_empty, prepare_metadata
 from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
+from hekla.apiserver.pod_admission import PodAdmission
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
 from hekla.apiserver.services import carry_service
@@ -89,6 +90,7 @@ class Writer:
         self._uids = Uids(rng)
         self._admitter = admitter
         self._addresses = Addresses(store, rng)
+        self._pods = PodAdmission(store, clock=clock, rng=rng)
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
         key, guard = await self._prepare(resource, namespace, obj, options)
@@ -132,7 +134,7 @@ class Writer:
         if kind.namespaced:
             self._check_namespace(resource, namespace, str(obj["metadata"].get("name", "")))
         if resource.storage == "/pods":
-            self._admit_pod(obj)
+            await self._pods.admit(obj)
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
             assert self._admitter is not None
@@ -287,34 +289,6 @@ class Writer:
                 f"{namespace} because it is being terminated",
                 details=details,
             )
-
-    def _admit_pod(self, pod: Obj) -> None:
-        """Priority and service account, as the real server's own admission sets them."""
-        spec = pod["spec"]
-        if not spec.get("serviceAccountName"):
-            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
-        wanted = spec.get("priorityClassName")
-        if wanted:
-            entry = self._store.newest(Key(f"{PRIORITY_CLASS.group}/{PRIORITY_CLASS.plural}", "", wanted))
-            if entry is None:
-                name = str(pod["metadata"].get("name", ""))
-                raise Forbidden(
-                    f'pods "{name}" is forbidden: no PriorityClass with name {wanted} was found',
-                    details={"name": name, "kind": "pods"},
-                )
-            found = entry.decode()
-        else:
-            found = self._default_priority_class() or {}
-            if found:
-                spec["priorityClassName"] = found["metadata"]["name"]
-        spec["priority"] = found.get("value", 0)
-        spec["preemptionPolicy"] = found.get("preemptionPolicy", "PreemptLowerPriority")
-
-    def _default_priority_class(self) -> Obj | None:
-        for entry in self._store.entries(f"{PRIORITY_CLASS.group}/{PRIORITY_CLASS.plural}"):
-            if b'"globalDefault":true' in entry.value:
-                return entry.decode()
-        return None
 
 
 class _Create:

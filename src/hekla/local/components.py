@@ -80,6 +80,8 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.admission.review import VolcanoAdmission
         from hekla.apiserver import server
+        from hekla.apiserver.access.authentication import hash_token
+        from hekla.apiserver.access.user import ADMIN
         from hekla.local.bootstrap import install_crds
 
         settings = server.ApiServerSettings(
@@ -88,7 +90,9 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
             port=port,
             tls_certificate=credentials.server.certificate,
             tls_key=credentials.server.key,
-            token_hash=credentials.token_hash(),
+            holders={hash_token(credentials.token.read_text().strip()): ADMIN},
+            signing_key=credentials.signing_key,
+            root_ca=credentials.ca,
             kubelet_ca=credentials.ca,
             kubelet_client_certificate=credentials.kubelet_client.certificate,
             kubelet_client_key=credentials.kubelet_client.key,
@@ -112,14 +116,15 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
     return Component(APISERVER, run, layout.log_of(APISERVER))
 
 
-def controllers(layout: Layout) -> Component:
+def controllers(layout: Layout, credentials: Credentials) -> Component:
     async def run(ready: Ready) -> None:
         from hekla import controllers as volcano
         from hekla.local import builtins
 
         clock, rng = SystemClock(), random.SystemRandom()
         async with _client(layout, "controllers") as client, asyncio.TaskGroup() as group:
-            group.create_task(builtins.run(client, clock=clock, rng=rng, volumes=layout.volumes))
+            root_ca = credentials.ca.read_text()
+            group.create_task(builtins.run(client, clock=clock, rng=rng, volumes=layout.volumes, root_ca=root_ca))
             group.create_task(
                 volcano.run(client, clock=clock, rng=rng, schedulers=_SCHEDULERS, ready=lambda: ready(""))
             )
@@ -190,7 +195,7 @@ def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
 
 def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings) -> list[Component]:
     """Everything that runs on top of the API server."""
-    found = [controllers(layout), scheduler(layout, settings.scheduler_conf)]
+    found = [controllers(layout, credentials), scheduler(layout, settings.scheduler_conf)]
     cpu = settings.node_cpu or _share_of_cpus(settings.nodes)
     memory = settings.node_memory or _share_of_memory(settings.nodes)
     for index in range(settings.nodes):

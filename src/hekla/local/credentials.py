@@ -2,13 +2,13 @@
 
 One certificate authority per data dir signs three kinds of certificate: the API server's, the nodes' (for logs), and
 the one with which the API server calls the nodes. People authenticate with a 256-bit token; the server
-knows only its hash. Everything is kept with mode 0600 and made again shortly before it expires.
+knows only its hash. Service account tokens are signed with a key of their own. Everything is kept with mode 0600;
+certificates are made again shortly before they expire.
 """
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import ipaddress
 import random
 from dataclasses import dataclass
@@ -40,9 +40,7 @@ class Credentials:
     node: Pair
     kubelet_client: Pair
     token: Path
-
-    def token_hash(self) -> str:
-        return hashlib.sha256(self.token.read_text().strip().encode()).hexdigest()
+    signing_key: Path
 
 
 def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> Credentials:
@@ -55,11 +53,14 @@ def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> 
         node=pairs["node"],
         kubelet_client=pairs["kubelet-client"],
         token=directory / "token",
+        signing_key=directory / "service-accounts.key",
     )
     if not all(_is_fresh(pair, clock) for pair in pairs.values()):
         _issue_all(pairs, clock)
     if not credentials.token.exists():
         write_private(credentials.token, f"{rng.getrandbits(256):064x}\n".encode())
+    if not credentials.signing_key.exists():
+        write_private(credentials.signing_key, _encoded(ec.generate_private_key(ec.SECP256R1())))
     return credentials
 
 
@@ -140,7 +141,10 @@ def _loopback_names() -> x509.SubjectAlternativeName:
 
 def _write(pair: Pair, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     write_private(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM))
-    encoded = key.private_bytes(
+    write_private(pair.key, _encoded(key))
+
+
+def _encoded(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_private(pair.key, encoded)

@@ -1,5 +1,5 @@
 """What a real cluster's own controllers do and batch work relies on: garbage collection, the end of namespaces and
-definitions, storage for claims.
+definitions, storage for claims, and what pods of every namespace need to reach the API.
 
 They speak to the API server through the client alone, so they work on any server that lacks them.
 """
@@ -14,15 +14,20 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.local.builtins.claims import ClaimController
 from hekla.local.builtins.definitions import DefinitionController
+from hekla.local.builtins.furnishing import FurnishingController
 from hekla.local.builtins.garbage import GarbageCollector
 from hekla.local.builtins.namespaces import NamespaceController
 
 
-async def run(client: Client, *, clock: Clock, rng: random.Random, volumes: Path | None = None) -> None:
-    """Run all of them until cancelled. `volumes` is the folder for claims; without it they are left to others."""
+async def run(
+    client: Client, *, clock: Clock, rng: random.Random, volumes: Path | None = None, root_ca: str = ""
+) -> None:
+    """Run all of them until cancelled. `volumes` is the folder for claims; without it they are left to others.
+    `root_ca` is the certificate that every namespace is told to trust the API server by."""
     async with asyncio.TaskGroup() as group:
         group.create_task(GarbageCollector(client, rng=rng).run())
         group.create_task(NamespaceController(client, rng=rng).run())
         group.create_task(DefinitionController(client, rng=rng).run())
+        group.create_task(FurnishingController(client, root_ca, rng=rng).run())
         if volumes is not None:
             group.create_task(ClaimController(client, volumes, rng=rng).run())

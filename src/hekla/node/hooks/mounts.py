@@ -14,6 +14,9 @@ from hekla.node.rootfs import Bind
 _CREDENTIALS = (".ssh", ".kube", ".aws", ".azure", ".config/gcloud", ".docker", ".gnupg", ".netrc", ".git-credentials",
                 ".pypirc", ".npmrc", ".password-store", ".local/state/hekla")  # fmt: skip
 
+# Where every container is given its service account's token.
+API_ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 
 class MountError(Exception):
     """A volumeMount that cannot be carried out; the text says which and why."""

@@ -177,7 +177,8 @@ def _token(source: Obj, sources: Sources, default: int) -> Files:
     key = (str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
     if key not in sources.tokens:
         raise MissingSource("no service account token could be had")
-    return {_safe(source["path"]): File(sources.tokens[key].encode(), default & 0o600)}
+    # As kubelets do: whatever user the containers run as must be able to read it; nobody else sees this volume.
+    return {_safe(source["path"]): File(sources.tokens[key].encode(), default)}
 
 
 def _mode(source: Obj, key: str = "defaultMode", default: int = _DEFAULT_MODE) -> int:

@@ -1,0 +1,1 @@
+"""Who asks, and whether they may: identities, service account tokens, role-based access control."""
