@@ -8,7 +8,7 @@ import click
 
 from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
-from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
+from hekla.api.meta import controller_of, name_of, namespace_of, parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.manifest import Document, read_manifest
@@ -127,14 +127,13 @@ def list_jobs(cluster: ClusterOptions, all_namespaces: bool, selector: str, queu
 
 def _print_jobs(jobs: list[Obj], groups: list[Obj], pods: list[Obj], *, namespaces: bool) -> None:
     now = SystemClock().now()
-    by_owner = {ref["uid"]: group for group in groups for ref in group["metadata"].get("ownerReferences") or ()}
+    groups_of, pods_of_job = _by_owner(groups), _by_owner(pods)
     rows = []
     for found in jobs:
-        mine = [
-            p for p in pods if any(r.get("uid") == uid_of(found) for r in p["metadata"].get("ownerReferences") or ())
-        ]
+        mine = pods_of_job.get(uid_of(found), [])
         tasks = task_rows(found, mine)
-        waits = waiting_reason(by_owner.get(uid_of(found)), mine)[0] or dependency_reason(found, mine)[0]
+        group = next(iter(groups_of.get(uid_of(found), ())), None)
+        waits = waiting_reason(group, mine)[0] or dependency_reason(found, mine)[0]
         reason = "" if is_finished(found) else waits
         status = found.get("status") or {}
         rows.append(
@@ -169,6 +168,16 @@ def _print_jobs(jobs: list[Obj], groups: list[Obj], pods: list[Obj], *, namespac
         "AGE",
     ]
     print_table(["NAMESPACE", *headers] if namespaces else headers, rows)
+
+
+def _by_owner(objects: list[Obj]) -> dict[str, list[Obj]]:
+    """Objects by the uid of the one that controls them."""
+    owned: dict[str, list[Obj]] = {}
+    for obj in objects:
+        owner = controller_of(obj)
+        if owner is not None:
+            owned.setdefault(str(owner["uid"]), []).append(obj)
+    return owned
 
 
 @job.command("view")
