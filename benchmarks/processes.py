@@ -18,10 +18,12 @@ def cpu_seconds(*pids: int) -> float:
 
 
 def peak_megabytes(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+    return _status_megabytes(pid, "VmHWM:")
+
+
+def megabytes(pid: int) -> float:
+    """What it holds now."""
+    return _status_megabytes(pid, "VmRSS:")
 
 
 def children_named(name: str) -> list[int]:
@@ -50,4 +52,11 @@ async def until_idle(pid: int, *, seconds: float = 120.0) -> float:
 def _thread_seconds(thread: Path) -> float:
     with contextlib.suppress(OSError):
         return int((thread / "schedstat").read_text().split()[0]) / 1e9
+    return 0.0
+
+
+def _status_megabytes(pid: int, field: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
     return 0.0

@@ -1,216 +1,267 @@
-"""How fast pods get nodes: the decisions alone, and whole gangs from their creation to their binding.
+"""How fast pods get nodes: the decisions alone, whole workloads from creation to binding, and how long a start takes.
 
-    python -m benchmarks.scheduler [--decisions-only]
+    python -m benchmarks.scheduler [NAME …] [--scale 0.1] [--on Hekla kube-scheduler …]
+    python -m benchmarks.scheduler --list
 
-The second table is ten gangs of a hundred pods on a hundred nodes, created with 64 requests in flight while the
-scheduler is at work, until the last pod has its node; each line in processes of its own. kube-scheduler knows no
-gangs and binds pods one by one; it is there as the mark. Needs the binaries of scripts/build-envtest (HEKLA_ENVTEST)
-for the lines with kube-apiserver, and leaves them out otherwise.
+Every line is a fresh server and a fresh scheduler in processes of their own. Seconds are from the first create to the
+last pod seen with a node; CPU seconds are those of the same time. Where a server takes many objects in one request,
+pods are created that way, a hundred at a time, as our controllers do it; elsewhere with 64 requests in flight. The
+lines with kube-apiserver need the binaries of scripts/build-envtest, which it builds on the first run.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
-import random
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+import uvloop
 
 from benchmarks.decisions import measure
-from benchmarks.first_look import HEKLA, in_flight, our_server
+from benchmarks.driver import Driver
+from benchmarks.engines import ENGINES, Engine, started
+from benchmarks.processes import cpu_seconds, megabytes, peak_megabytes
+from benchmarks.workloads import NAMESPACE, Workload, for_kube_scheduler, group, pod, queue, settled_cluster, workloads
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, NODE, POD, POD_GROUP, QUEUE, Obj
-from hekla.client.informer import Informer, Update
+from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, POD, QUEUE, VOLCANO_KINDS, Kind, Obj
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
 from hekla.errors import AlreadyExists, ApiError
-from tests.cluster.control_plane import find_binaries, start_control_plane
 
-SIZES = (100, 1_000, 5_000, 20_000)
-GANGS, PODS, NODES = 10, 100, 100
-LONGEST = 60.0
-OUR_NAME = "volcano"
-OURS = [str(HEKLA), "scheduler", "--log-level", "warning"]
+DECISION_SIZES = (100, 1_000, 5_000, 20_000)
+LONGEST = 900.0
+IDLE_ROUNDS = 10
+OTHERS = ("decisions", "idle", "restart")
+DEFAULT = ("decisions", "idle", "gangs")
 
 
 @dataclass(frozen=True)
-class Times:
-    first_create_to_last_bound: float
-    last_create_to_last_bound: float
+class Result:
+    engine: str
+    pods: int
+    seconds: float
+    cpu: Mapping[str, float]
+    peak_mib: float
+
+    def cells(self, mark: Result | None) -> list[str]:
+        scheduler = self.cpu["scheduler"]
+        servers = " / ".join(f"{self.cpu[name]:.1f}" for name in ("API server", "etcd") if name in self.cpu)
+        return [
+            self.engine,
+            f"{self.seconds:.2f} s",
+            f"{self.pods / self.seconds:,.0f}",
+            f"{mark.seconds / self.seconds:.1f}×" if mark is not None else "",
+            f"{scheduler:.2f} s, {scheduler / self.pods * 1000:.2f} ms",
+            f"{servers} s",
+            f"{self.cpu['controllers']:.1f} s" if "controllers" in self.cpu else "",
+            f"{self.peak_mib:.0f}",
+        ]
+
+
+TITLES = ["", "first create to last bound", "pods/s", "kube-scheduler's time", "scheduler CPU, per pod"]
+TITLES += ["API server / etcd CPU", "controllers CPU", "scheduler peak MiB"]
 
 
 def main() -> None:
-    print_decisions()
-    if "--decisions-only" not in sys.argv:
-        print()
-        print_gangs()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: {', '.join(DEFAULT)}; `all` for all")
+    parser.add_argument("--scale", type=float, default=1.0, help="all sizes times this")
+    parser.add_argument("--on", nargs="+", default=list(ENGINES), choices=ENGINES)
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    known = workloads(options.scale)
+    names = [*OTHERS, *known] if options.names == ["all"] else options.names or DEFAULT
+    unknown = sorted({*names} - {*OTHERS, *known})
+    if options.list or unknown:
+        raise SystemExit(f"{'unknown: ' + ', '.join(unknown) + '; ' if unknown else ''}{' '.join([*OTHERS, *known])}")
+    for name in names:
+        if name == "decisions":
+            print_decisions(options.scale)
+        elif name == "idle":
+            print_idle(options.on)
+        elif name == "restart":
+            print_restart(options.on, options.scale)
+        else:
+            print_workload(known[name](), options.on)
+        print(flush=True)
 
 
-def print_decisions() -> None:
-    print("| nodes | identical pods/s | mixed pods/s |\n|---|---|---|")
-    for nodes in SIZES:
+def print_decisions(scale: float) -> None:
+    print_row(["nodes", "identical pods/s", "mixed pods/s"], head=True)
+    for nodes in DECISION_SIZES:
+        nodes = max(1, round(nodes * scale))
         identical = measure(nodes, min(nodes * 10, 100_000), mixed=False)
         mixed = measure(nodes, min(nodes, 2_000), mixed=True)
-        print(f"| {nodes:,} | {identical:,.0f} | {mixed:,.0f} |", flush=True)
+        print_row([f"{nodes:,}", f"{identical:,.0f}", f"{mixed:,.0f}"])
 
 
-def print_gangs() -> None:
-    print(f"| {GANGS} gangs × {PODS} pods, {NODES} nodes | first create to last bound | last create to last bound |")
-    print("|---|---|---|")
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        kubeconfig = stack.enter_context(our_server(Path(directory)))
-        stack.enter_context(running([*OURS, "--kubeconfig", str(kubeconfig)]))
-        show("Hekla's scheduler on Hekla's API server", asyncio.run(time_gangs(kubeconfig, OUR_NAME)))
-    binaries = find_binaries()
-    if binaries is None:
-        print("| (no kube-apiserver: HEKLA_ENVTEST is not set) | | |")
-        return
-    for what, name, command in (
-        ("Hekla's scheduler on kube-apiserver", OUR_NAME, OURS),
-        ("kube-scheduler on kube-apiserver, no gangs", "default-scheduler", kube_scheduler(binaries)),
-    ):
-        with contextlib.ExitStack() as stack:
-            directory = stack.enter_context(tempfile.TemporaryDirectory())
-            plane = stack.enter_context(start_control_plane(binaries, Path(directory)))
-            stack.enter_context(running([*command, "--kubeconfig", str(plane.kubeconfig)]))
-            show(what, asyncio.run(time_gangs(plane.kubeconfig, name)))
+def print_workload(workload: Workload, engines: Iterable[str]) -> None:
+    print_row([f"{workload.what}: {workload.count:,} pods, {len(workload.nodes):,} nodes", *TITLES[1:]], head=True)
+    # The mark comes first, so that every line can be compared with it as it is printed.
+    mark: Result | None = None
+    for name in sorted(engines, key=ENGINES.index, reverse=True):
+        result = uvloop.run(run_workload(name, workload))
+        mark = result if name == ENGINES[-1] else mark
+        print_row(result.cells(mark))
 
 
-def show(what: str, times: Times) -> None:
-    print(
-        f"| {what} | {times.first_create_to_last_bound:.2f} s | {times.last_create_to_last_bound:.2f} s |", flush=True
-    )
+def print_idle(engines: Iterable[str]) -> None:
+    print_row(["ten pods on an idle cluster of 100 nodes", "median", "worst"], head=True)
+    for name in engines:
+        times = sorted(uvloop.run(time_idle(name)))
+        print_row([name, f"{times[len(times) // 2] * 1000:.0f} ms", f"{times[-1] * 1000:.0f} ms"])
 
 
-def kube_scheduler(binaries: Path) -> list[str]:
-    return [
-        str(binaries / "kube-scheduler"), "--leader-elect=false", "--secure-port=0",
-        "--kube-api-qps=5000", "--kube-api-burst=10000",
-    ]  # fmt: skip
+def print_restart(engines: Iterable[str], scale: float) -> None:
+    pods, nodes = round(100_000 * scale), round(5_000 * scale)
+    title = f"start with {pods:,} pods on {nodes:,} nodes"
+    print_row([title, "to the first bind", "scheduler CPU", "scheduler MiB", "of it for each pod"], head=True)
+    for name in engines:
+        seconds, cpu, empty, full = uvloop.run(time_restart(name, pods, nodes))
+        each = (full - empty) * 1024 / pods
+        print_row([name, f"{seconds:.1f} s", f"{cpu:.1f} s", f"{full:.0f}", f"{each:.2f} KiB"])
 
 
-@contextlib.contextmanager
-def running(command: list[str]) -> Iterator[None]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+def print_row(cells: list[str], *, head: bool = False) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+    if head:
+        print("|" + "---|" * len(cells), flush=True)
 
 
-async def time_gangs(kubeconfig: Path, scheduler: str) -> Times:
-    client = client_from_files([kubeconfig], user_agent="hekla-benchmark")
-    try:
-        await prepare(client, scheduler)
-        count = GANGS * PODS
-        async with asyncio.timeout(LONGEST), bound_pods(client, count) as all_bound:
-            start = time.perf_counter()
-            await in_flight(count, lambda index: client.create(POD, pod(index, scheduler)))
-            created = time.perf_counter()
+async def run_workload(name: str, workload: Workload) -> Result:
+    with started(name) as engine, contextlib.ExitStack() as stack:
+        driver = Driver(engine.kubeconfig)
+        by_jobs = bool(workload.jobs) and engine.knows_groups
+        await prepare(engine, driver, [*workload.nodes, *(() if by_jobs else workload.setting)])
+        scheduler = stack.enter_context(engine.scheduler(workload.conf))
+        if by_jobs:
+            stack.enter_context(engine.controllers())
+        await driver.create(wanted_by(engine, workload.waiting))
+        await warm_up(engine, driver)
+        settled = {obj["metadata"]["name"] for obj in workload.setting}
+        requests = await driver.encode(workload.jobs if by_jobs else wanted_by(engine, workload.pods))
+        async with asyncio.timeout(LONGEST), driver.bound(workload.count, besides=settled) as all_bound:
+            before, start = used_by(engine), time.perf_counter()
+            await driver.send(requests)
             await all_bound.wait()
-            end = time.perf_counter()
-        return Times(end - start, max(0.0, end - created))
-    finally:
-        await client.close()
+            seconds, after = time.perf_counter() - start, used_by(engine)
+        return Result(
+            name,
+            workload.count,
+            seconds,
+            {what: after[what] - before[what] for what in after},
+            peak_megabytes(scheduler),
+        )
 
 
-async def prepare(client: Client, scheduler: str) -> None:
-    """The kinds, the nodes and the groups; then one pod, so that the clock starts with a scheduler at work."""
+async def time_idle(name: str) -> list[float]:
+    """Seconds from the first create to the last bind of ten pods, again and again."""
+    with started(name) as engine, contextlib.ExitStack() as stack:
+        driver = Driver(engine.kubeconfig)
+        quiet = settled_cluster("", 0, 100)
+        await prepare(engine, driver, [*quiet.nodes, *quiet.setting])
+        stack.enter_context(engine.scheduler())
+        await warm_up(engine, driver)
+        times = []
+        for round_ in range(IDLE_ROUNDS):
+            pods = wanted_by(
+                engine,
+                [
+                    {**each, "metadata": {**each["metadata"], "name": f"idle-{round_}-{at}"}}
+                    for at, each in enumerate(quiet.pods)
+                ],
+            )
+            requests = await driver.encode(pods)
+            async with asyncio.timeout(LONGEST), driver.bound(len(pods)) as bound:
+                start = time.perf_counter()
+                await driver.send(requests)
+                await bound.wait()
+                times.append(time.perf_counter() - start)
+        return times
+
+
+async def time_restart(name: str, pods: int, nodes: int) -> tuple[float, float, float, float]:
+    """Seconds from the scheduler's start to its first bind, its CPU seconds, and its MiB without and with the pods."""
+    with started(name) as engine:
+        driver = Driver(engine.kubeconfig)
+        full = settled_cluster("", pods, nodes)
+        await prepare(engine, driver, [*full.nodes, *(obj for obj in full.setting if obj["kind"] != "Pod")])
+        with engine.scheduler() as pid:
+            await warm_up(engine, driver)
+            empty = megabytes(pid)
+        await driver.create(wanted_by(engine, (obj for obj in full.setting if obj["kind"] == "Pod")))
+        await driver.create(wanted_by(engine, full.pods))
+        async with asyncio.timeout(LONGEST), driver.bound(1) as bound:
+            start = time.perf_counter()
+            with engine.scheduler() as pid:
+                await bound.wait()
+                seconds = time.perf_counter() - start
+                return seconds, cpu_seconds(pid), empty, megabytes(pid)
+
+
+async def prepare(engine: Engine, driver: Driver, setting: Iterable[Obj]) -> None:
+    """The kinds, the queues, the nodes, and what else is there before the clock starts."""
+    by_kind: dict[str, list[Obj]] = {}
+    for obj in wanted_by(engine, [queue("root", ""), queue("default", "root"), *setting]):
+        by_kind.setdefault(obj["kind"], []).append(obj)
+    if engine.knows_groups:
+        async with client_from_files([engine.kubeconfig]) as client:
+            await _make_kinds(client)
+            for made in by_kind.pop(QUEUE.kind):
+                await _open_queue(client, made)
+    for objs in by_kind.values():
+        await driver.create(objs)
+
+
+async def _make_kinds(client: Client) -> None:
     for definition in load_crds():
         with contextlib.suppress(AlreadyExists):
             await client.create(CUSTOM_RESOURCE_DEFINITION, definition)
-    await in_flight(NODES, lambda index: client.create(NODE, node(index)))
-    async with asyncio.timeout(LONGEST):
-        if scheduler == OUR_NAME:
-            await open_queue(client)
-            await client.create(POD_GROUP, group("warm", 1))
-            for index in range(GANGS):
-                await client.create(POD_GROUP, group(f"gang-{index}", PODS))
-        async with bound_pods(client, 1) as bound:
-            await client.create(POD, pod(0, scheduler, gang="warm"))
-            await bound.wait()
-    await client.delete(POD, "warm-worker-0", "default", grace_seconds=0)
+    for kind in VOLCANO_KINDS:
+        await _until_served(client, kind)
 
 
-async def open_queue(client: Client) -> None:
-    """What the queue controller does. The queue is there a moment after the scheduler."""
+async def _open_queue(client: Client, made: Obj) -> None:
+    """What the queue controller would do."""
+    with contextlib.suppress(AlreadyExists):
+        await client.create(QUEUE, made)
+    await client.patch(QUEUE, made["metadata"]["name"], {"status": {"state": "Open"}}, subresource="status")
+
+
+async def _until_served(client: Client, kind: Kind) -> None:
     while True:
         try:
-            await client.patch(QUEUE, "default", {"status": {"state": "Open"}}, subresource="status")
+            await client.list(kind, limit=1)
         except ApiError:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
         else:
             return
 
 
-@contextlib.asynccontextmanager
-async def bound_pods(client: Client, count: int) -> AsyncIterator[asyncio.Event]:
-    """An event that is set once so many pods of this benchmark have nodes."""
-    bound: set[str] = set()
-    enough = asyncio.Event()
-
-    def note(update: Update) -> None:
-        obj = update.new
-        if obj is not None and (obj.get("spec") or {}).get("nodeName"):
-            bound.add(obj["metadata"]["uid"])
-            if len(bound) >= count:
-                enough.set()
-
-    informer = Informer(client, POD, rng=random.Random())
-    informer.subscribe(note)
-    task = asyncio.create_task(informer.run())
-    try:
-        yield enough
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+async def warm_up(engine: Engine, driver: Driver) -> None:
+    """Have one pod bound, so that the clock starts with a scheduler at work."""
+    async with asyncio.timeout(LONGEST), driver.bound(1) as bound:
+        small = {"cpu": "1m", "memory": "1Mi"}
+        await driver.create(wanted_by(engine, [group("warm", 1), pod("warm-main-0", small, "warm")]))
+        await bound.wait()
+    async with client_from_files([engine.kubeconfig]) as client:
+        await client.delete(POD, "warm-main-0", NAMESPACE, grace_seconds=0)
 
 
-def node(number: int) -> Obj:
-    size = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{number:03}"},
-        "status": {"capacity": size, "allocatable": size, "conditions": [{"type": "Ready", "status": "True"}]},
-    }
+def used_by(engine: Engine) -> dict[str, float]:
+    """CPU seconds so far, by what the processes are."""
+    return {what: cpu_seconds(pid) for what, pid in engine.pids.items()}
 
 
-def group(name: str, minimum: int) -> Obj:
-    return {
-        "apiVersion": POD_GROUP.api_version,
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minMember": minimum},
-    }
-
-
-def pod(number: int, scheduler: str, gang: str = "") -> Obj:
-    name = gang or f"gang-{number // PODS}"
-    resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": f"{name}-worker-{number % PODS}",
-            "namespace": "default",
-            "annotations": {"scheduling.k8s.io/group-name": name, "volcano.sh/task-spec": "worker"},
-        },
-        "spec": {
-            "schedulerName": scheduler,
-            "containers": [{"name": "main", "image": "any", "resources": resources}],
-            # Nodes that no kubelet speaks for are tainted before long.
-            "tolerations": [{"operator": "Exists"}],
-        },
-    }
+def wanted_by(engine: Engine, objs: Iterable[Obj]) -> list[Obj]:
+    """What of the objects an engine understands, in its words."""
+    if engine.knows_groups:
+        return list(objs)
+    known = [obj for obj in objs if "volcano.sh" not in obj["apiVersion"]]
+    return [for_kube_scheduler([obj])[0] if obj["kind"] == "Pod" else obj for obj in known]
 
 
 if __name__ == "__main__":

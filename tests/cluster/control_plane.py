@@ -13,8 +13,8 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -32,6 +32,7 @@ class ControlPlane:
     kubeconfig: Path
     credentials: Credentials | None
     kubectl: Path
+    pids: Mapping[str, int] = field(default_factory=dict)  # by the name of the program
 
 
 @contextlib.contextmanager
@@ -62,7 +63,8 @@ def start_control_plane(binaries: Path, directory: Path, *, bare: bool = False) 
             processes.append(_start(directory, "kube-controller-manager", manager))
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             eventually(lambda: _get(api_port, account, token) == 200, what="the default service account exists")
-        yield ControlPlane(kubeconfig, credentials, binaries / "kubectl")
+        pids = {Path(str(process.args[0])).name: process.pid for process in processes}  # type: ignore[index]
+        yield ControlPlane(kubeconfig, credentials, binaries / "kubectl", pids)
     finally:
         for process in reversed(processes):
             process.send_signal(signal.SIGTERM)

@@ -1,0 +1,186 @@
+"""A client that costs next to nothing, so that what is measured is the server and the scheduler.
+
+Requests are encoded before the clock starts, sent over kept connections and their answers looked at as bytes. Where
+the server takes many objects in one request (as our controllers use it), so does the driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import ssl
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from hekla.api.batches import BATCH_PATH, OBJECT_BATCH
+from hekla.api.kinds import POD, Obj, kind_of
+from hekla.client.kubeconfig import load_access
+
+IN_FLIGHT = 64
+BATCH = 100
+_BOUND = b'"nodeName":"'
+_NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
+_REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
+
+
+class Driver:
+    def __init__(self, kubeconfig: Path) -> None:
+        access = load_access([kubeconfig])
+        url = urlsplit(access.server)
+        self._socket = unquote(url.path) if url.scheme == "unix" else ""
+        self._address = (url.hostname, url.port)
+        self._tls: ssl.SSLContext | None = None
+        if url.scheme == "https":
+            self._tls = ssl.create_default_context()
+            self._tls.check_hostname, self._tls.verify_mode = False, ssl.CERT_NONE
+        self._head = "host: localhost\r\n" + (f"authorization: Bearer {access.token}\r\n" if access.token else "")
+        self._batches: bool | None = None
+
+    async def create(self, objs: Iterable[Obj]) -> None:
+        """Create all, many at a time."""
+        await self.send(await self.encode(objs))
+
+    async def encode(self, objs: Iterable[Obj]) -> list[tuple[str, bytes]]:
+        """The requests that create `objs`."""
+        if await self._offers_batches():
+            path = OBJECT_BATCH.path()
+            return [(path, msgspec.json.encode({"items": portion})) for portion in _portions(objs, BATCH)]
+        return [(_path(obj), msgspec.json.encode(obj)) for obj in objs]
+
+    async def send(self, requests: list[tuple[str, bytes]]) -> None:
+        waiting = iter(requests)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(IN_FLIGHT, len(requests))):
+                tasks.create_task(self._worker(waiting))
+
+    @contextlib.asynccontextmanager
+    async def bound(self, count: int, *, besides: Collection[str] = ()) -> AsyncIterator[asyncio.Event]:
+        """An event that is set once so many more pods have got a node, those named in `besides` not counted."""
+        revision = await self._revision()
+        enough = asyncio.Event()
+        task = asyncio.create_task(self._count_bound(revision, count, besides, enough))
+        try:
+            yield enough
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _worker(self, waiting: Iterator[tuple[str, bytes]]) -> None:
+        reader, writer = await self._connect()
+        try:
+            for path, body in waiting:
+                status, answer = await self._request(reader, writer, "POST", path, body)
+                if status >= 300 or b'"status":{"kind":"Status"' in answer:
+                    raise RuntimeError(f"POST {path}: {status} {answer[:500]!r}")
+        finally:
+            writer.close()
+
+    async def _request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, path: str, body: bytes = b""
+    ) -> tuple[int, bytes]:
+        self._write(writer, method, path, body)
+        status, headers = await _read_head(reader)
+        if b"content-length" in headers:
+            return status, await reader.readexactly(int(headers[b"content-length"]))
+        return status, b"".join([chunk async for chunk in _chunks(reader)])
+
+    def _write(self, writer: asyncio.StreamWriter, method: str, path: str, body: bytes = b"") -> None:
+        kind = "content-type: application/json\r\n" if body else ""
+        head = f"{method} {path} HTTP/1.1\r\n{self._head}{kind}content-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._socket:
+            return await asyncio.open_unix_connection(self._socket, limit=1 << 24)
+        return await asyncio.open_connection(*self._address, ssl=self._tls, limit=1 << 24)
+
+    async def _get(self, path: str) -> tuple[int, bytes]:
+        reader, writer = await self._connect()
+        try:
+            return await self._request(reader, writer, "GET", path)
+        finally:
+            writer.close()
+
+    async def _offers_batches(self) -> bool:
+        if self._batches is None:
+            self._batches = (await self._get(BATCH_PATH))[0] == 200
+        return self._batches
+
+    async def _revision(self) -> str:
+        _, body = await self._get(POD.path() + "?limit=1")
+        return str(msgspec.json.decode(body)["metadata"]["resourceVersion"])
+
+    async def _count_bound(self, revision: str, count: int, besides: Collection[str], enough: asyncio.Event) -> None:
+        """Watch all pods: the form a server encodes once for everybody. A watch that is cut is resumed."""
+        bound: set[str] = set()
+        while True:
+            reader, writer = await self._connect()
+            try:
+                self._write(writer, "GET", f"{POD.path()}?watch=1&resourceVersion={revision}")
+                status, _ = await _read_head(reader)
+                if status != 200:
+                    raise RuntimeError(f"watch: {status}")
+                async for line in _lines(reader):
+                    revision = _first(_REVISION, line).decode()
+                    if _BOUND in line:
+                        name = _name(line)
+                        if name not in besides:
+                            bound.add(name)
+                        if len(bound) >= count:
+                            enough.set()
+            finally:
+                writer.close()
+
+
+def _first(pattern: re.Pattern[bytes], line: bytes) -> bytes:
+    found = pattern.search(line)
+    if found is None:
+        raise RuntimeError(f"not a change: {line[:500]!r}")
+    return found[1]
+
+
+def _name(line: bytes) -> str:
+    found = _NAME.search(line)
+    return found[1].decode() if found else str(msgspec.json.decode(line)["object"]["metadata"]["name"])
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    pending = b""
+    async for chunk in _chunks(reader):
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[bytes, bytes]]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    first, *lines = head[:-4].split(b"\r\n")
+    pairs = (line.partition(b":") for line in lines)
+    return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
+
+
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while True:
+        line = await reader.readline()
+        size = int(line or b"0", 16)
+        if not size:
+            return
+        yield (await reader.readexactly(size + 2))[:-2]
+
+
+def _portions(objs: Iterable[Obj], size: int) -> Iterator[list[Obj]]:
+    waiting = iter(objs)
+    while portion := list(islice(waiting, size)):
+        yield portion
+
+
+def _path(obj: Obj) -> str:
+    kind = kind_of(obj)
+    if kind is None:
+        raise RuntimeError(f"no such kind: {obj.get('kind')}")
+    return kind.path(obj["metadata"].get("namespace") if kind.namespaced else None)
