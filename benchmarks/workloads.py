@@ -115,7 +115,7 @@ def node_affinity(what: str, pods: int, nodes: int, before: int) -> Workload:
 
 def preemption(what: str, pods: int, nodes: int, residents: int) -> Workload:
     """A cluster full of unimportant pods; each important one needs the room of several."""
-    low = {"cpu": f"{4000 * nodes // residents}m", "memory": "500Mi"}
+    low = {"cpu": f"{3600 * nodes // residents}m", "memory": "500Mi"}
     classes = [{**_named(PRIORITY_CLASS, name, ""), "value": value} for name, value in (("low", 10), ("high", 1000))]
     settled = [
         pod(f"low-main-{at}", low, "low", nodeName=node_name(at % nodes), priorityClassName="low")
@@ -125,8 +125,8 @@ def preemption(what: str, pods: int, nodes: int, residents: int) -> Workload:
     return Workload(
         what,
         [node(index, PLAIN_NODE) for index in range(nodes)],
-        [pod(f"high-main-{at}", wanted, "high", priorityClassName="high") for at in range(pods)],
-        [*classes, group("low", 1, "low"), group("high", 1, "high"), *settled],
+        [pod(f"high-main-{at}", wanted, f"high-{at}", priorityClassName="high") for at in range(pods)],
+        [*classes, group("low", 1, "low"), *(group(f"high-{at}", 1, "high") for at in range(pods)), *settled],
         conf=WITH_EVICTIONS,
     )
 
