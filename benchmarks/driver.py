@@ -19,7 +19,7 @@ import msgspec
 
 from hekla.api.batches import BATCH_PATH, OBJECT_BATCH
 from hekla.api.kinds import POD, Obj, kind_of
-from hekla.client.kubeconfig import load_access
+from hekla.client.kubeconfig import Access, load_access
 
 IN_FLIGHT = 64
 BATCH = 100
@@ -29,8 +29,12 @@ _REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
 class Driver:
-    def __init__(self, kubeconfig: Path) -> None:
+    @classmethod
+    async def of(cls, kubeconfig: Path) -> Driver:
         access = load_access([kubeconfig])
+        return cls(access, await access.tokens.token() if access.tokens else "")
+
+    def __init__(self, access: Access, token: str) -> None:
         url = urlsplit(access.server)
         self._socket = unquote(url.path) if url.scheme == "unix" else ""
         self._address = (url.hostname, url.port)
@@ -38,7 +42,7 @@ class Driver:
         if url.scheme == "https":
             self._tls = ssl.create_default_context()
             self._tls.check_hostname, self._tls.verify_mode = False, ssl.CERT_NONE
-        self._head = "host: localhost\r\n" + (f"authorization: Bearer {access.token}\r\n" if access.token else "")
+        self._head = "host: localhost\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
         self._batches: bool | None = None
 
     async def create(self, objs: Iterable[Obj]) -> None:

@@ -133,7 +133,7 @@ def print_row(cells: list[str], *, head: bool = False) -> None:
 
 async def run_workload(name: str, workload: Workload) -> Result:
     with started(name) as engine, contextlib.ExitStack() as stack:
-        driver = Driver(engine.kubeconfig)
+        driver = await Driver.of(engine.kubeconfig)
         by_jobs = bool(workload.jobs) and engine.knows_groups
         await prepare(engine, driver, [*workload.nodes, *(() if by_jobs else workload.setting)])
         scheduler = stack.enter_context(engine.scheduler(workload.conf))
@@ -160,7 +160,7 @@ async def run_workload(name: str, workload: Workload) -> Result:
 async def time_idle(name: str) -> list[float]:
     """Seconds from the first create to the last bind of ten pods, again and again."""
     with started(name) as engine, contextlib.ExitStack() as stack:
-        driver = Driver(engine.kubeconfig)
+        driver = await Driver.of(engine.kubeconfig)
         quiet = settled_cluster("", 0, 100)
         await prepare(engine, driver, [*quiet.nodes, *quiet.setting])
         stack.enter_context(engine.scheduler())
@@ -186,7 +186,7 @@ async def time_idle(name: str) -> list[float]:
 async def time_restart(name: str, pods: int, nodes: int) -> tuple[float, float, float, float]:
     """Seconds from the scheduler's start to its first bind, its CPU seconds, and its MiB without and with the pods."""
     with started(name) as engine:
-        driver = Driver(engine.kubeconfig)
+        driver = await Driver.of(engine.kubeconfig)
         full = settled_cluster("", pods, nodes)
         await prepare(engine, driver, [*full.nodes, *(obj for obj in full.setting if obj["kind"] != "Pod")])
         with engine.scheduler() as pid:
