@@ -82,7 +82,8 @@ def pod(name: str, phase: str = "Pending", *, namespace: str = "default", spec: 
 def job_pod(
     owner: Obj, task_name: str = "worker", index: int = 0, phase: str = "Running", *, version: int = 0, **fields: Any
 ) -> Obj:
-    """A pod as the job controller makes it. `exit_code`, `restarts`, `finished`, `marked` and `deleting` as wished."""
+    """A pod as the job controller makes it. `exit_code`, `restarts`, `finished`, `evicted`, `marked` and `deleting` as
+    wished."""
     name = f"{owner['metadata']['name']}-{task_name}-{index}"
     annotations = {
         "volcano.sh/job-name": owner["metadata"]["name"],
@@ -90,6 +91,8 @@ def job_pod(
         "volcano.sh/task-spec": task_name,
         "volcano.sh/task-index": str(index),
     }
+    if fields.get("evicted"):
+        annotations["hekla.dev/evicted-at"] = fields["evicted"]
     if fields.get("marked"):
         annotations["volcano.sh/controller-out-of-sync"] = "true"
     made = pod(name, phase, annotations=annotations, labels={"volcano.sh/task-index": str(index)})

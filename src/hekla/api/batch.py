@@ -23,6 +23,8 @@ REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
 JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
+# Ours: on a pod made in place of an evicted one whose delayed answer is still waiting; the moment of the eviction.
+EVICTED_AT = "hekla.dev/evicted-at"
 
 
 class JobPhase(StrEnum):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from hekla.api.meta import parse_timestamp
+from hekla.api.meta import parse_timestamp, timestamp
 from hekla.controllers.job.events import occurrences
 from hekla.controllers.job.model import read_job, read_pods
 from hekla.controllers.job.orders import Waiting, decide
@@ -127,8 +127,19 @@ def test_a_delayed_answer_to_an_eviction_is_called_off_when_the_pod_runs_again()
     job = a_job(2, counted={"Running": 2}, policies=[make.policy("PodEvicted", "RestartJob", timeout="60s")])
     waiting = Waiting()
     first = decide(read_job(job), read_pods([make.job_pod(job, index=0)]), "Running", waiting, NOW)
-    assert first.next_due == 60.0
-    again = read_pods([make.job_pod(job, index=0), make.job_pod(job, index=1, phase="Pending")])
-    assert decide(read_job(job), again, "Running", waiting, NOW + timedelta(seconds=30)).next_due == 30.0
-    running = read_pods([make.job_pod(job, index=0), make.job_pod(job, index=1)])
+    assert (first.next_due, first.evicted) == (60.0, {"demo-worker-1": NOW})
+    replacement = {"index": 1, "evicted": timestamp(NOW)}
+    again = read_pods([make.job_pod(job, index=0), make.job_pod(job, phase="Pending", **replacement)])
+    later = decide(read_job(job), again, "Running", waiting, NOW + timedelta(seconds=30))
+    assert (later.next_due, later.announce) == (30.0, ())
+    running = read_pods([make.job_pod(job, index=0), make.job_pod(job, **replacement)])
     assert decide(read_job(job), running, "Running", waiting, NOW + timedelta(seconds=61)).order.action == "SyncJob"
+
+
+def test_a_delayed_answer_to_an_eviction_is_due_for_a_controller_that_did_not_see_it() -> None:
+    job = a_job(2, counted={"Running": 2}, policies=[make.policy("PodEvicted", "RestartJob", timeout="60s")])
+    pods = [make.job_pod(job, index=0), make.job_pod(job, index=1, phase="Pending", evicted=timestamp(NOW))]
+    early = decide(read_job(job), read_pods(pods), "Running", Waiting(), NOW + timedelta(seconds=20))
+    assert (early.order.action, early.next_due) == ("SyncJob", 40.0)
+    late = decide(read_job(job), read_pods(pods), "Running", Waiting(), NOW + timedelta(seconds=60))
+    assert late.order.action == "RestartJob"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import EntryPoint
 
-from hekla.api.batch import JOB_FORWARDING, JobAction, JobEvent, JobPhase
+from hekla.api.batch import EVICTED_AT, JOB_FORWARDING, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj
-from hekla.api.meta import Key, annotations_of, controller_of, is_deleting, is_owned_by, key_of
+from hekla.api.meta import Key, annotations_of, controller_of, is_deleting, is_owned_by, key_of, name_of, timestamp
 from hekla.api.plugin_advice import advice
 from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
@@ -107,7 +108,7 @@ class JobController:
                 self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
         # 3. Converge, or kill what has to go.
         if operation(job.phase, order.action) is Operation.SYNC:
-            await self._sync(scene)
+            await self._sync(scene, decision.evicted)
         else:
             await self._kill(scene, order)
         # 4. A Command goes once what it asked for is written down.
@@ -164,7 +165,7 @@ class JobController:
             status["version"] = job.version + 1
         await self._write.status_if_new(job, {key: value for key, value in status.items() if value}, killed=True)
 
-    async def _sync(self, scene: Scene) -> None:
+    async def _sync(self, scene: Scene, evicted: Mapping[str, datetime]) -> None:
         job = scene.job
         # 1. A new job becomes Pending. What plugins will make is noted first, so that it is always cleaned up.
         if not job.phase:
@@ -184,10 +185,12 @@ class JobController:
         if not ending:
             await self._ensure_group(job, scene.group)
         # 4. Pods.
-        created, failed = await self._apply(job, wanted, claims, plugins)
+        created, failed = await self._apply(job, wanted, claims, plugins, evicted)
         # 5. Status.
         gone = [pod.uid for pod in (*wanted.delete, *wanted.surplus)]
-        counts = count_pods(job, scene.pods, gone, created)
+        # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
+        awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *created)}
+        counts = count_pods(job, scene.pods, gone, created, awaited)
         after = self._next_phase(job, JobAction.SYNC_JOB, counts)
         records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in claims}}
         await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
@@ -246,10 +249,18 @@ class JobController:
             self._tell(job, WARNING, "PodGroupPending", message)
 
     async def _apply(
-        self, job: Job, wanted: Plan, claims: dict[str, str], plugins: list[Configured]
+        self,
+        job: Job,
+        wanted: Plan,
+        claims: dict[str, str],
+        plugins: list[Configured],
+        evicted: Mapping[str, datetime],
     ) -> tuple[list[Pod], list[str]]:
         try:
             pods = [self._pod(job, task, index, claims, plugins) for task, index in wanted.create]
+            for pod in pods:
+                if name_of(pod) in evicted:
+                    pod["metadata"]["annotations"][EVICTED_AT] = timestamp(evicted[name_of(pod)])
         except PluginRefused as error:
             self._tell(job, WARNING, "PluginError", str(error))
             raise

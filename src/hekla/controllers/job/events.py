@@ -3,7 +3,7 @@
 Nothing here depends on having watched: a controller that was away sees the same events as one that was not, and one
 that has already answered an event does not see it again (docs/decisions/0002). A pod's event counts while the pod is
 of the Job's current version and not marked as killed by us; an eviction is a pod that the status counted and that is
-no longer there.
+no longer there, or one whose replacement says so and has not run yet.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]
     )
     for task in job.tasks:
         found += _evictions(job, task, pods)
+    found += [_of_pod(job, pod, JobEvent.POD_EVICTED) for pod in current if pod.evicted and _has_not_run(pod)]
     for task in job.tasks:
         found += _task_failed(job, task, current)
         found += _task_completed(job, task, pods, current)
     if group_phase == PodGroupPhase.UNKNOWN:
         found.append(Occurrence(JobEvent.UNKNOWN, job.version))
-    found += [
-        _of_pod(job, pod, JobEvent.POD_PENDING) for pod in current if pod.phase == PodPhase.PENDING and not pod.deleting
-    ]
+    found += [_of_pod(job, pod, JobEvent.POD_PENDING) for pod in current if _has_not_run(pod)]
     return found
 
 
@@ -48,8 +47,12 @@ def _of_pod(job: Job, pod: Pod, event: JobEvent) -> Occurrence:
         pod_uid=pod.uid,
         partition=task.partition_of(pod.index) if task and task.partition_size is not None else None,
         exit_code=pod.exit_code if event is JobEvent.POD_FAILED else 0,
-        since=pod.created if event is JobEvent.POD_PENDING else pod.finished,
+        since={JobEvent.POD_PENDING: pod.created, JobEvent.POD_EVICTED: pod.evicted}.get(event, pod.finished),
     )
+
+
+def _has_not_run(pod: Pod) -> bool:
+    return pod.phase == PodPhase.PENDING and not pod.deleting
 
 
 def _evictions(job: Job, task: Task, pods: list[Pod]) -> list[Occurrence]:

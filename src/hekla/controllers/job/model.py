@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from hekla.api.batch import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
+from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
@@ -89,6 +89,8 @@ class Pod:
     ready: bool
     created: datetime
     finished: datetime | None
+    evicted: datetime | None
+    """When the pod it was made in place of was evicted, if a delayed answer to that still waits."""
     obj: Obj
 
     @property
@@ -176,8 +178,16 @@ def _read_pod(obj: Obj) -> Pod | None:
         ready=all(container.get("ready") for container in statuses),
         created=parse_timestamp(obj["metadata"]["creationTimestamp"]),
         finished=_finished_at(every),
+        evicted=_moment(annotations.get(EVICTED_AT)),
         obj=obj,
     )
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return parse_timestamp(text) if text else None
+    except ValueError:
+        return None
 
 
 def _exit_code(statuses: list[Obj]) -> int:

@@ -1,17 +1,17 @@
 """What to do with a Job now: the Command somebody issued, or the policy's answer to a job event that is due.
 
 Answers with a timeout wait here. When they are due is told from the objects where these carry the moment (a pod's
-creation, a container's end), so that waiting goes on across a restart of the controller; only the delayed answer to an
-eviction lives in memory.
+creation, a container's end, the eviction of the pod it replaces), so that waiting goes on across a restart of the
+controller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from hekla.api.batch import JobAction, JobEvent
-from hekla.api.core import PodPhase
 from hekla.controllers.job.events import occurrences
 from hekla.controllers.job.lifecycle import KILL_PHASES, TARGET_ACTIONS, Operation, operation
 from hekla.controllers.job.model import Job, Pod
@@ -39,18 +39,22 @@ class Waiting:
     """What has been seen of one Job and not been answered yet."""
 
     seen: dict[_Mark, datetime] = field(default_factory=dict)
-    evictions: dict[str, tuple[Occurrence, Answer]] = field(default_factory=dict)
     announced: set[_Mark] = field(default_factory=set)
     answered: set[_Mark] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The order; seconds until the next delayed one is due; and the delayed ones nobody has been told of."""
+    """The order; seconds until the next delayed one is due; and the delayed ones nobody has been told of.
+
+    `evicted` are the pods whose eviction has an answer that waits, with the moment: what is made in their place must
+    remember it, until it runs.
+    """
 
     order: Order
     next_due: float | None = None
     announce: tuple[Answer, ...] = ()
+    evicted: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: datetime) -> Decision:
@@ -58,11 +62,11 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
     if job.phase in KILL_PHASES:
         return Decision(CONVERGE)
     found = [(one, answer(job, one)) for one in occurrences(job, pods, group_phase)]
-    found += _remembered_evictions(pods, found, waiting)
     effective = [(one, reply) for one, reply in found if operation(job.phase, reply.action) is not Operation.SYNC]
     _forget_others(waiting, effective)
     next_due: float | None = None
     announce: list[Answer] = []
+    evicted: dict[str, datetime] = {}
     for one, reply in effective:
         remaining = _remaining(one, reply, waiting, now)
         if remaining <= 0 and _mark(one) in waiting.answered:
@@ -75,22 +79,10 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
         if _mark(one) not in waiting.announced:
             waiting.announced.add(_mark(one))
             announce.append(reply)
+        if one.event == JobEvent.POD_EVICTED:
+            evicted[one.pod] = one.since or waiting.seen[_mark(one)]
         next_due = remaining if next_due is None else min(next_due, remaining)
-    return Decision(CONVERGE, next_due, tuple(announce))
-
-
-def _remembered_evictions(
-    pods: list[Pod], found: list[tuple[Occurrence, Answer]], waiting: Waiting
-) -> list[tuple[Occurrence, Answer]]:
-    """Evictions whose answer is delayed: the pod is made again meanwhile, and running again calls the answer off."""
-    for one, reply in found:
-        if one.event == JobEvent.POD_EVICTED and reply.delay:
-            waiting.evictions.setdefault(one.pod, (one, reply))
-    for pod in pods:
-        if pod.phase == PodPhase.RUNNING and not pod.deleting:
-            waiting.evictions.pop(pod.name, None)
-    present = {_mark(one) for one, _ in found}
-    return [(one, reply) for one, reply in waiting.evictions.values() if _mark(one) not in present]
+    return Decision(CONVERGE, next_due, tuple(announce), evicted)
 
 
 def _forget_others(waiting: Waiting, effective: list[tuple[Occurrence, Answer]]) -> None:
@@ -108,4 +100,6 @@ def _remaining(one: Occurrence, reply: Answer, waiting: Waiting, now: datetime) 
 
 
 def _mark(one: Occurrence) -> _Mark:
-    return (one.event, one.task, one.pod, one.pod_uid)
+    # An eviction is the same one before and after its pod is replaced.
+    uid = "" if one.event == JobEvent.POD_EVICTED else one.pod_uid
+    return (one.event, one.task, one.pod, uid)

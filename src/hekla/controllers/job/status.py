@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from hekla.api.core import PodPhase
@@ -11,6 +11,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import parse_timestamp, timestamp
 from hekla.controllers.job.lifecycle import Counts
 from hekla.controllers.job.model import Job, Pod
+from hekla.controllers.job.pods import pod_name
 
 # How a pod that somebody else is deleting is counted in its task, so that its going is noticed even by a controller
 # that was not there to see it.
@@ -23,8 +24,18 @@ _COUNTED: dict[str, str] = {
 }
 
 
-def count_pods(job: Job, pods: Iterable[Pod], killed: Iterable[str] = (), created: Iterable[Pod] = ()) -> Counts:
-    """Pods by phase. `killed` (uids) are on their way out because of us, `created` are not in `pods` yet."""
+def count_pods(
+    job: Job,
+    pods: Iterable[Pod],
+    killed: Iterable[str] = (),
+    created: Iterable[Pod] = (),
+    awaited: Collection[str] = (),
+) -> Counts:
+    """Pods by phase.
+
+    `killed` (uids) are on their way out because of us, `created` are not in `pods` yet, `awaited` (names) are gone and
+    still to be answered for.
+    """
     gone = set(killed)
     totals = dict.fromkeys(("pending", "running", "succeeded", "failed", "terminating", "unknown"), 0)
     by_task: dict[str, dict[str, int]] = {task.name: {} for task in job.tasks}
@@ -39,6 +50,10 @@ def count_pods(job: Job, pods: Iterable[Pod], killed: Iterable[str] = (), create
             phases[phase] = phases.get(phase, 0) + 1
         if leaving and pod.uid not in gone and not pod.marked and pod.version >= job.version:
             phases[LEAVING] = phases.get(LEAVING, 0) + 1
+    for task in job.tasks if awaited else ():
+        missing = sum(1 for index in range(task.replicas) if pod_name(job, task, index) in awaited)
+        if missing:
+            by_task[task.name][LEAVING] = by_task[task.name].get(LEAVING, 0) + missing
     tasks = tuple((name, tuple(sorted(phases.items()))) for name, phases in by_task.items() if phases)
     return Counts(**totals, tasks=tasks)
 
