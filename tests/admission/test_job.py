@@ -15,6 +15,7 @@ from hekla.admission.job import (
     warnings_about,
 )
 from hekla.api.job_plugins import Flag
+from hekla.controllers.job.plugins.ray import Ray
 from tests import make
 
 QUEUES = {
@@ -230,16 +231,32 @@ def test_faults_of_policies(policies: list[dict[str, Any]], message: str) -> Non
     assert policy_fault(*policies) == message
 
 
-def test_an_action_for_an_exit_code_is_not_looked_at() -> None:
-    assert policy_fault({"exitCode": 3, "action": "Whatever"}) == ""
+def test_q17_an_action_for_an_exit_code_is_let_in_whatever_it_is_with_a_warning() -> None:
+    strange = {"exitCode": 3, "action": "Whatever"}
+    assert policy_fault(strange) == ""
+    job = make.job(
+        "demo", make.task("a", policies=[{"exitCode": 4}]), policies=[make.policy("PodFailed", "AbortJob"), strange]
+    )
+    assert warnings_about(job, PLUGINS) == [
+        'spec.policies[1].action: "Whatever" is no action, so nothing answers 3',
+        'spec.tasks[0].policies[0].action: "" is no action, so nothing answers 4',
+    ]
 
 
-def test_arguments_nobody_will_read_are_warned_about() -> None:
+def test_b10_a_ray_job_without_its_head_task_is_refused() -> None:
+    plugins = {**PLUGINS, "ray": lambda: Ray.flags}
+    job = make.job("demo", make.task("main"), plugins={"ray": []})
+    assert validate_new_job(job, QUEUES, plugins) == 'the ray head task "head" was not found;'
+    job["spec"]["plugins"] = {"ray": ["--head=main"]}
+    assert validate_new_job(job, QUEUES, plugins) == ""
+
+
+def test_b12_arguments_nobody_will_read_are_warned_about() -> None:
     job = make.job(plugins={"svc": ["--enable-networking"], "env": ["anything"]})
     assert warnings_about(job, PLUGINS) == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
 
 
-def test_with_svc_the_longest_pod_name_must_fit_a_hostname() -> None:
+def test_b28_with_svc_the_longest_pod_name_must_fit_a_hostname() -> None:
     name = "j" * 56
     assert fault(make.job(name, make.task("abcd", 11))) == ""
     assert fault(make.job(name, make.task("abcd", 11), plugins={"svc": []})).startswith("create pod with name jjj")

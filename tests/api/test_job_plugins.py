@@ -70,5 +70,5 @@ def test_our_own_plugins_come_in_by_the_same_door_as_others() -> None:
     assert {"env", "svc"} <= set(registered())
 
 
-def test_plugins_act_in_a_fixed_order() -> None:
+def test_q16_b33_plugins_act_in_a_fixed_order() -> None:
     assert in_order(["zebra", "svc", "hcclrank", "alpha", "env"]) == ["env", "svc", "hcclrank", "alpha", "zebra"]

@@ -262,7 +262,7 @@ async def _let_in(client: Client, update: Update) -> None:
 
 async def _run_pod(client: Client, update: Update) -> None:
     pod = update.new
-    if pod is None:
+    if pod is None or (pod["spec"].get("schedulingGates") and not is_deleting(pod)):
         return
     name, namespace = name_of(pod), namespace_of(pod)
     with contextlib.suppress(NotFound, Conflict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, SECRET, SERVICE
+from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
 from hekla.api.meta import name_of, uid_of
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -16,41 +16,6 @@ async def events(bench: Bench) -> list[str]:
 
 async def uids(bench: Bench, kind: Any) -> dict[str, str]:
     return {name_of(one): uid_of(one) for one in await bench.client.find_all(kind, "default")}
-
-
-def test_a_restarted_pod_finds_everything_as_it_was() -> None:
-    async def script(bench: Bench) -> None:
-        policies = [make.policy("PodFailed", "RestartPod")]
-        plugins: dict[str, list[str]] = {"svc": [], "ssh": []}
-        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies, plugins=plugins))
-        pods = {name_of(pod): uid_of(pod) for pod in await bench.until_running(2)}
-        before = [await uids(bench, kind) for kind in (SERVICE, CONFIG_MAP, SECRET, POD_GROUP)]
-        await bench.end("demo-worker-0", "Failed", 1)
-        await bench.until_running(2)
-        await bench.settle()
-        assert [await uids(bench, kind) for kind in (SERVICE, CONFIG_MAP, SECRET, POD_GROUP)] == before
-        after = await uids(bench, POD)
-        assert after["demo-worker-1"] == pods["demo-worker-1"]
-        assert after["demo-worker-0"] != pods["demo-worker-0"]
-
-    on_bench(script)
-
-
-def test_another_ones_object_is_never_touched() -> None:
-    async def script(bench: Bench) -> None:
-        mine = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-svc", "namespace": "default"}}
-        await bench.client.create(CONFIG_MAP, {**mine, "data": {"note": "mine"}})
-        job = await bench.create(make.new_job(plugins={"svc": []}))
-        await bench.settle()
-        assert (
-            'PluginError: Execute plugin when job add failed, err: configmap "demo-svc" exists and does not belong to '
-            "this job"
-        ) in await events(bench)
-        await bench.command("TerminateJob", job)
-        await bench.until_phase("Terminated")
-        assert (await bench.client.get(CONFIG_MAP, "demo-svc", "default"))["data"] == {"note": "mine"}
-
-    on_bench(script)
 
 
 def test_a_claim_is_made_once_and_a_missing_one_is_named() -> None:
@@ -92,46 +57,6 @@ def test_a_task_is_made_when_the_one_it_depends_on_is_ready() -> None:
         assert names == ["demo-first-0", "demo-second-0"]
 
     on_bench(script)
-
-
-def test_a_delayed_restart_comes_once_and_is_counted() -> None:
-    async def script(bench: Bench) -> None:
-        policies = [make.policy("PodFailed", "RestartJob", timeout="30s")]
-        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
-        await bench.until_running(2)
-        await bench.end("demo-worker-0", "Failed", 1)
-        await bench.settle()
-        await bench.until_running(2)
-        await bench.settle()
-        status = (await bench.client.get(JOB, "demo", "default"))["status"]
-        assert (status["state"]["phase"], status["retryCount"]) == ("Running", 1)
-        assert "ExecuteAction: Execute action RestartJob after 30s" in await events(bench)
-
-    on_bench(script)
-
-
-def test_arguments_nobody_reads_are_told_on_the_job() -> None:
-    async def script(bench: Bench) -> None:
-        await bench.create(make.new_job(plugins={"svc": ["--no-such-thing"]}))
-        await bench.until_running(1)
-        await bench.settle()
-        expected = "PluginError: spec.plugins[svc]: flag provided but not defined: -no-such-thing"
-        assert expected in await events(bench)
-
-    on_bench(script)
-
-
-def test_a_quiet_job_causes_no_writes() -> None:
-    async def script(bench: Bench) -> int:
-        await bench.create(make.new_job("demo", make.task("worker", 3), plugins={"env": [], "svc": []}))
-        await bench.until_running(3)
-        await bench.settle()
-        before = bench.transport.writes
-        for _ in range(10):
-            await bench.settle()
-        return bench.transport.writes - before
-
-    assert on_bench(script)[0] == 0
 
 
 def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:

@@ -81,7 +81,7 @@ def test_what_a_restart_left_over_hides_no_eviction() -> None:
     assert events(job, old, make.job_pod(job, index=2, version=1)) == [("PodEvicted", "demo-worker-1")]
 
 
-def test_pods_removed_by_a_scale_down_were_not_evicted() -> None:
+def test_q03_pods_removed_by_a_scale_down_were_not_evicted() -> None:
     job = a_job(1, counted={"Running": 3})
     assert events(job, make.job_pod(job, index=0)) == []
 
@@ -101,13 +101,13 @@ def test_a_task_fails_when_its_containers_have_restarted_too_often() -> None:
     assert events(job, *pods) == [("TaskFailed", "demo-worker-0")]
 
 
-def test_an_unknown_group_is_an_event_of_the_current_version() -> None:
+def test_q07_an_unknown_group_is_an_event_of_the_current_version() -> None:
     job = a_job(1, version=4, counted={"Running": 1})
     (one,) = seen(job, make.job_pod(job, version=4), group="Unknown")
     assert (one.event, one.version, one.pod) == ("Unknown", 4, "")
 
 
-def test_a_running_pod_is_not_pending_whenever_it_is_first_seen() -> None:
+def test_q08_a_running_pod_is_not_pending_whenever_it_is_first_seen() -> None:
     job = a_job(1, counted={"Running": 1})
     assert events(job, make.job_pod(job, phase="Running")) == []
     assert events(job, make.job_pod(job, phase="Pending")) == [("PodPending", "demo-worker-0")]

@@ -22,37 +22,49 @@ def a_job(phase: str, *, retry_count: int = 0, replicas: int = 2, **spec: Any) -
     return read_job(obj)
 
 
-ROWS = [
-    *[(phase, A.RESTART_JOB, ALL, P.RESTARTING, 1) for phase in ("", P.PENDING, P.RUNNING)],
-    *[(phase, action, TARGET, P.RESTARTING, 1) for phase in (P.PENDING, P.RUNNING) for action in TARGETS],
-    *[(phase, A.ABORT_JOB, SOFT, P.ABORTING, 0) for phase in (P.PENDING, P.RUNNING)],
-    *[(phase, A.COMPLETE_JOB, SOFT, P.COMPLETING, 0) for phase in (P.PENDING, P.RUNNING)],
-    *[(phase, A.TERMINATE_JOB, SOFT, P.TERMINATING, 0) for phase in (P.PENDING, P.RUNNING)],
-    *[(P.RUNNING, action, S, P.RUNNING, 0) for action in (A.SYNC_JOB, A.RESUME_JOB, A.ENQUEUE_JOB, "Nonsense")],
-    (P.PENDING, A.RESUME_JOB, S, P.RUNNING, 0),
-    (P.RESTARTING, A.SYNC_JOB, S, P.PENDING, 0),
-    *[(P.RESTARTING, action, TARGET, P.PENDING, 0) for action in TARGETS],
-    *[
-        (P.RESTARTING, action, ALL, P.PENDING, 0)
-        for action in (A.ABORT_JOB, A.TERMINATE_JOB, A.COMPLETE_JOB, A.RESTART_JOB, A.RESUME_JOB, A.ENQUEUE_JOB)
-    ],
-    (P.ABORTING, A.RESUME_JOB, SOFT, P.RESTARTING, 1),
-    (P.ABORTED, A.RESUME_JOB, SOFT, P.RESTARTING, 1),
-    *[(P.ABORTING, action, SOFT, P.ABORTED, 0) for action in (A.SYNC_JOB, A.RESTART_JOB, A.TERMINATE_JOB)],
-    *[(P.ABORTED, action, SOFT, P.ABORTED, 0) for action in (A.SYNC_JOB, A.RESTART_JOB, A.TERMINATE_JOB)],
-    *[(P.COMPLETING, action, SOFT, P.COMPLETED, 0) for action in (A.SYNC_JOB, A.RESUME_JOB, A.RESTART_JOB)],
-    *[(P.TERMINATING, action, SOFT, P.TERMINATED, 0) for action in (A.SYNC_JOB, A.RESUME_JOB, A.RESTART_JOB)],
-    *[
-        (phase, action, SOFT, phase, 0)
-        for phase in (P.COMPLETED, P.FAILED, P.TERMINATED)
-        for action in (A.SYNC_JOB, A.RESTART_JOB, A.RESUME_JOB, A.ABORT_JOB)
-    ],
-    ("Strange", A.ABORT_JOB, SOFT, P.ABORTING, 0),
-]
+Row = tuple[Operation, str, int]
+"""What is done, the phase it leads to when nothing is left to wait for, and the retries it counts."""
+
+_FROM_ALIVE: dict[str, Row] = {
+    A.RESTART_JOB: (ALL, P.RESTARTING, 1),
+    **dict.fromkeys(TARGETS, (TARGET, P.RESTARTING, 1)),
+    A.ABORT_JOB: (SOFT, P.ABORTING, 0),
+    A.COMPLETE_JOB: (SOFT, P.COMPLETING, 0),
+    A.TERMINATE_JOB: (SOFT, P.TERMINATING, 0),
+}
+OTHERWISE = "any other action"
+TABLE: dict[str, dict[str, Row]] = {
+    "": {**_FROM_ALIVE, OTHERWISE: (S, P.RUNNING, 0)},
+    P.PENDING: {**_FROM_ALIVE, OTHERWISE: (S, P.RUNNING, 0)},
+    "Strange": {**_FROM_ALIVE, OTHERWISE: (S, P.RUNNING, 0)},
+    P.RUNNING: {**_FROM_ALIVE, OTHERWISE: (S, P.RUNNING, 0)},
+    P.RESTARTING: {
+        A.SYNC_JOB: (S, P.PENDING, 0),
+        **dict.fromkeys(TARGETS, (TARGET, P.PENDING, 0)),
+        OTHERWISE: (ALL, P.PENDING, 0),
+    },
+    P.ABORTING: {A.RESUME_JOB: (SOFT, P.RESTARTING, 1), OTHERWISE: (SOFT, P.ABORTED, 0)},
+    P.ABORTED: {A.RESUME_JOB: (SOFT, P.RESTARTING, 1), OTHERWISE: (SOFT, P.ABORTED, 0)},
+    P.COMPLETING: {OTHERWISE: (SOFT, P.COMPLETED, 0)},
+    P.TERMINATING: {OTHERWISE: (SOFT, P.TERMINATED, 0)},
+    P.COMPLETED: {OTHERWISE: (SOFT, P.COMPLETED, 0)},
+    P.FAILED: {OTHERWISE: (SOFT, P.FAILED, 0)},
+    P.TERMINATED: {OTHERWISE: (SOFT, P.TERMINATED, 0)},
+}
+ACTIONS = (
+    A.SYNC_JOB, A.ENQUEUE_JOB, A.ABORT_JOB, A.RESUME_JOB, A.RESTART_JOB, *TARGETS, A.TERMINATE_JOB, A.COMPLETE_JOB,
+    "Nonsense", "",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("phase", "action", "what", "after", "retries"), ROWS)
-def test_every_row_of_the_table(phase: str, action: str, what: Operation, after: str, retries: int) -> None:
+def test_the_table_has_every_phase() -> None:
+    assert set(P) <= set(TABLE)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("phase", TABLE)
+def test_every_row_of_the_table(phase: str, action: str) -> None:
+    what, after, retries = TABLE[phase].get(action) or TABLE[phase][OTHERWISE]
     assert operation(phase, action) is what
     quiet = Counts(running=2) if what is S else Counts()
     transition = next_phase(a_job(phase), action, quiet)
@@ -86,6 +98,7 @@ def by_task(**succeeded: int) -> tuple[tuple[str, tuple[tuple[str, int], ...]], 
 
 
 RUNNING = [
+    ("all succeeded and one was not needed", 2, {"minAvailable": 1}, Counts(succeeded=2), P.COMPLETED),
     ("all succeeded", 2, {}, Counts(succeeded=2, tasks=by_task(worker=2)), P.COMPLETED),
     ("one of two failed and both were needed", 2, {}, Counts(succeeded=1, failed=1, tasks=by_task(worker=1)), P.FAILED),
     ("one waits that the gang needs", 2, {"minAvailable": 2}, Counts(pending=1, running=1), P.PENDING),
@@ -100,6 +113,14 @@ RUNNING = [
 @pytest.mark.parametrize(("name", "replicas", "spec", "counts", "after"), RUNNING, ids=[row[0] for row in RUNNING])
 def test_what_a_running_job_becomes(name: str, replicas: int, spec: dict[str, Any], counts: Counts, after: str) -> None:
     assert next_phase(a_job(P.RUNNING, replicas=replicas, **spec), A.SYNC_JOB, counts).phase == after
+
+
+def test_a_task_without_a_minimum_or_without_pods_is_not_asked_for_its_own() -> None:
+    obj = make.job("demo", make.task("a", 2), make.task("b", 1, minAvailable=1), minAvailable=2)
+    del obj["spec"]["tasks"][0]["minAvailable"]
+    obj["status"] = {"state": {"phase": P.RUNNING}}
+    counts = Counts(succeeded=2, failed=1, tasks=(("a", (("Failed", 1), ("Succeeded", 1))), ("b", (("Succeeded", 1),))))
+    assert next_phase(read_job(obj), A.SYNC_JOB, counts).phase == P.COMPLETED
 
 
 def test_each_task_must_reach_its_own_minimum() -> None:

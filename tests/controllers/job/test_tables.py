@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import JOB, POD, POD_GROUP
+from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.controllers.job.model import Job, read_job
 from hekla.controllers.job.policy import Answer, Occurrence, answer
 from tests import make
@@ -65,35 +65,18 @@ def test_an_exit_code_is_answered_whatever_the_action(action: str, level: str, t
     assert answer(job, happened("PodEvicted")).action == "SyncJob"
 
 
-async def cause(bench: Bench, event: str) -> None:
-    if event == "PodFailed":
-        await bench.end("demo-worker-0", "Failed", 3)
-    elif event == "PodEvicted":
-        await bench.client.delete(POD, "demo-worker-0", "default")
-    elif event == "TaskCompleted":
-        await bench.end("demo-worker-0")
-        await bench.end("demo-worker-1")
-    elif event == "TaskFailed":
-        status = {"phase": "Running", "containerStatuses": [{**make.container_status("Running"), "restartCount": 3}]}
-        await bench.client.patch(POD, "demo-worker-0", {"status": status}, "default", subresource="status")
-    else:
-        (group,) = await bench.client.find_all(POD_GROUP, "default")
-        await bench.client.patch(POD_GROUP, group["metadata"]["name"], {"status": {"phase": "Unknown"}}, "default")
-
-
 ENDS = {"AbortJob": "Aborted", "TerminateJob": "Terminated", "CompleteJob": "Completed"}
 CAUSED = ("PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "Unknown")
+Outcome = tuple[list[str], int]
+"""The phases a job went through, in the order of their last occurrence, and its retries."""
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
 @pytest.mark.parametrize(("event", "level"), [pair for pair in product(CAUSED, LEVELS) if pair != ("Unknown", "task")])
 def test_an_event_comes_to_the_end_its_action_names(event: str, level: str, timeout: str) -> None:
-    for action in ACTIONS:
-        if timeout and action.startswith("Restart") and action != "RestartJob":
-            continue
-        phases, retries = on_bench(lambda bench, action=action: outcome(bench, event, action, level, timeout))[0]
-        # An evicted pod is made again at once, and its running calls a delayed answer off.
-        called_off = bool(timeout) and event == "PodEvicted"
+    # An evicted pod is made again at once, and its running calls a delayed answer off.
+    called_off = bool(timeout) and event == "PodEvicted"
+    for action, (phases, retries) in on_bench(lambda bench: outcomes(bench, event, level, timeout))[0].items():
         if called_off or action == "ResumeJob":
             assert (set(phases) <= {"Pending", "Running", "Completed"}, retries) == (True, 0), (action, phases)
         elif action in ENDS:
@@ -102,17 +85,68 @@ def test_an_event_comes_to_the_end_its_action_names(event: str, level: str, time
             assert ("Restarting" in phases, retries) == (True, 1), (action, phases)
 
 
-async def outcome(bench: Bench, event: str, action: str, level: str, timeout: str) -> tuple[list[str], int]:
+async def outcomes(bench: Bench, event: str, level: str, timeout: str) -> dict[str, Outcome]:
+    """One job for every action, all on the same cluster."""
+    parts = {"totalPartitions": 2, "partitionSize": 1, "minPartitions": 2}
+    for action in ACTIONS:
+        own, of_job = policies_of(event, action, level, timeout)
+        tasks = make.task("worker", 2, policies=own, partitionPolicy=parts), make.task("other", 1)
+        await bench.create(make.new_job(action.lower(), *tasks, policies=of_job))
+    for action in ACTIONS:
+        await bench.until_phase("Running", action.lower())
+    await bench.settle()
+    for action in ACTIONS:
+        await cause(bench, event, action.lower())
+    await bench.settle()
+    await bench.settle()
+    return {action: await outcome(bench, action.lower()) for action in ACTIONS}
+
+
+async def cause(bench: Bench, event: str, job: str) -> None:
+    if event == "PodFailed":
+        await bench.end(f"{job}-worker-0", "Failed", 3)
+    elif event == "PodEvicted":
+        await bench.client.delete(POD, f"{job}-worker-0", "default")
+    elif event == "TaskCompleted":
+        await bench.end(f"{job}-worker-0")
+        await bench.end(f"{job}-worker-1")
+    elif event == "TaskFailed":
+        status = {"phase": "Running", "containerStatuses": [{**make.container_status("Running"), "restartCount": 3}]}
+        await bench.client.patch(POD, f"{job}-worker-0", {"status": status}, "default", subresource="status")
+    else:
+        uid = (await bench.client.get(JOB, job, "default"))["metadata"]["uid"]
+        await bench.client.patch(POD_GROUP, f"{job}-{uid}", {"status": {"phase": "Unknown"}}, "default")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_pod_that_waits_too_long_is_answered(level: str) -> None:
+    for action, (phases, retries) in on_bench(lambda bench: waited(bench, level))[0].items():
+        if action == "ResumeJob":
+            assert (phases, retries) == (["Pending"], 0)
+        elif action in ENDS:
+            assert (phases, retries) == (["Pending", ENDS[action][:-2] + "ing", ENDS[action]], 0), action
+        else:
+            # Every new pod waits as long as the last one did, until no retry is left.
+            assert ("Restarting" in phases, retries, phases[-1]) == (True, 3, "Failed"), (action, phases)
+
+
+async def waited(bench: Bench, level: str) -> dict[str, Outcome]:
+    waiting = {"schedulingGates": [{"name": "example.org/wait"}], "containers": [make.container()]}
+    for action in ACTIONS:
+        own, of_job = policies_of("PodPending", action, level, "30s")
+        task = make.task("worker", 1, policies=own, pod=waiting)
+        await bench.create(make.new_job(action.lower(), task, policies=of_job))
+    for _ in range(4):
+        await bench.settle()
+    return {action: await outcome(bench, action.lower()) for action in ACTIONS}
+
+
+def policies_of(event: str, action: str, level: str, timeout: str) -> tuple[list[Obj], list[Obj]]:
+    """Those of the task, and those of the job."""
     policy = make.policy(event, action, **({"timeout": timeout} if timeout else {}))
-    own, of_job = ([policy], []) if level == "task" else ([], [policy])
-    worker = make.task(
-        "worker", 2, policies=own, partitionPolicy={"totalPartitions": 2, "partitionSize": 1, "minPartitions": 2}
-    )
-    await bench.create(make.new_job("demo", worker, make.task("other", 1), policies=of_job))
-    await bench.until_running(3)
-    await cause(bench, event)
-    await bench.settle()
-    await bench.settle()
-    (job,) = await bench.client.find_all(JOB, "default")
-    phases = [condition["status"] for condition in job["status"]["conditions"]]
-    return phases, job["status"].get("retryCount", 0)
+    return ([policy], []) if level == "task" else ([], [policy])
+
+
+async def outcome(bench: Bench, name: str) -> Outcome:
+    status = (await bench.client.get(JOB, name, "default"))["status"]
+    return [condition["status"] for condition in status["conditions"]], status.get("retryCount", 0)

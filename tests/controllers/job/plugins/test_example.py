@@ -31,7 +31,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_example_shapes_pods_and_keeps_its_object() -> None:
+def test_b34_a_plugin_of_ones_own_works_like_ours_the_example_shapes_pods_and_keeps_its_object() -> None:
     assert {"rendezvous", "svc"} <= set(registered())
     (document,) = read_manifest(str(EXAMPLE / "job.yaml"))
 

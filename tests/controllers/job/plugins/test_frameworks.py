@@ -81,7 +81,7 @@ def torch_job() -> Job:
     return read_job(make.job("ddp", make.task("master"), make.task("worker", 2, pod=worker), make.task("extra")))
 
 
-def test_pytorch_ranks_count_masters_and_workers() -> None:
+def test_b13_pytorch_ranks_count_masters_and_workers_only() -> None:
     job, made = torch_job(), plugin(PyTorch)
     common = {"MASTER_ADDR": "ddp-master-0.ddp", "MASTER_PORT": "23456", "WORLD_SIZE": "3"}
     assert variables(shaped(made, job, "master")["spec"]["containers"][0]) == {**common, "RANK": "0"}
@@ -95,11 +95,30 @@ def test_pytorch_opens_its_port_where_it_is_not_open() -> None:
     assert side["ports"] == [{"name": "pytorchjob-port", "containerPort": 23456}]
 
 
-def test_pytorch_workers_wait_for_the_master_on_wish() -> None:
-    spec = shaped(plugin(PyTorch, "--wait-master-enabled", "--wait-master-timeout=0"), torch_job(), "worker")["spec"]
-    waiter = spec["initContainers"][-1]
+def test_b17_pytorch_workers_wait_for_the_master_on_wish() -> None:
+    made = plugin(PyTorch, "--wait-master-enabled")
+    waiter = shaped(made, torch_job(), "worker")["spec"]["initContainers"][-1]
     assert (waiter["name"], waiter["image"]) == ("wait-for-master", "busybox:1.36.1")
     assert set(waiter) == {"name", "image", "command"}
+    assert "300" in waiter["command"][2]
+    for pod in (
+        shaped(plugin(PyTorch), torch_job(), "worker"),
+        shaped(made, torch_job(), "master"),
+        shaped(made, torch_job(), "extra"),
+        shaped(made, read_job(make.job("ddp", make.task("worker", 2))), "worker"),
+    ):
+        assert "wait-for-master" not in [one["name"] for one in pod["spec"].get("initContainers") or ()]
+
+
+def test_the_waiting_container_can_be_another_and_the_users_own_is_kept() -> None:
+    flags = ("--wait-master-enabled", "--wait-master-image=alpine", "--wait-master-timeout=7")
+    waiter = shaped(plugin(PyTorch, *flags), torch_job(), "worker")["spec"]["initContainers"][-1]
+    assert (waiter["image"], "-ge 7 ]" in waiter["command"][2]) == ("alpine", True)
+    own = make.container("wait-for-master", image="mine")
+    job = read_job(
+        make.job("ddp", make.task("master"), make.task("worker", pod={"initContainers": [own], "containers": []}))
+    )
+    assert shaped(plugin(PyTorch, *flags), job, "worker")["spec"]["initContainers"] == [own]
 
 
 def test_the_waiting_script_gives_up_and_succeeds_as_it_should() -> None:
@@ -138,6 +157,11 @@ def test_mpi_tells_the_master_its_workers_and_opens_the_port_everywhere() -> Non
     assert (monitor["ports"], variables(monitor)) == (opened, {})
 
 
+def test_b19_an_mpi_job_with_no_workers_has_an_empty_list_of_them() -> None:
+    job = read_job(make.job("lm", make.task("master"), make.task("worker", 0)))
+    assert variables(shaped(plugin(Mpi), job, "master")["spec"]["containers"][0]) == {"MPI_HOST": None}
+
+
 def test_an_mpi_master_without_worker_task_is_left_alone() -> None:
     made = plugin(Mpi, "--master=mpimaster", "--worker=nope")
     assert shaped(made, mpi_job(), "mpimaster")["spec"] == mpi_job().tasks[0].obj["template"]["spec"]
@@ -155,7 +179,7 @@ def ray_job() -> Job:
 
 
 @pytest.mark.parametrize("flag", ["--clientPort=10002", "--clientServerPort=10002"])
-def test_ray_starts_head_and_workers(flag: str) -> None:
+def test_b11_ray_starts_head_and_workers_and_knows_both_names_of_the_client_port(flag: str) -> None:
     made = plugin(Ray, flag)
     head, side = shaped(made, ray_job(), "head")["spec"]["containers"]
     assert head["command"][2] == (
@@ -168,7 +192,7 @@ def test_ray_starts_head_and_workers(flag: str) -> None:
     assert worker["command"] == ["sh", "-c", "ray start --block --address=rayj-head-0.rayj:6379"]
 
 
-def test_a_service_leads_to_the_ray_head() -> None:
+def test_b09_a_service_leads_to_the_ray_head_whatever_its_ports_are_called() -> None:
     (wanted,) = plugin(Ray).objects(ray_job())
     assert wanted.obj["metadata"]["name"] == "rayj-head-svc"
     assert [(port["port"], port["targetPort"]) for port in wanted.obj["spec"]["ports"]] == [

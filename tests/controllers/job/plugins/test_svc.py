@@ -45,7 +45,7 @@ HOSTS = [
 ]
 
 
-def test_the_host_lists_name_every_pod_of_every_task() -> None:
+def test_b24_the_host_lists_name_every_pod_of_every_task() -> None:
     config_map = svc().objects(example())[0].obj
     assert config_map["metadata"]["name"] == "demo-svc"
     assert config_map["data"] == {
@@ -101,7 +101,7 @@ def test_a_pod_gets_index_names_files_and_variables_in_this_order() -> None:
     assert spec["volumes"][1] == {"name": "demo-svc", "configMap": {"name": "demo-svc"}}
 
 
-def test_the_variables_can_be_left_out() -> None:
+def test_b27_the_variables_can_be_left_out() -> None:
     spec = shaped(example(), "--inject-hosts-env=false")
     assert [one["name"] for one in spec["containers"][0]["env"]] == ["MODE", "VK_TASK_INDEX", "VC_TASK_INDEX"]
 

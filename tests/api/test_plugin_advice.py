@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hekla.api.job_plugins import flags_of, parse_arguments, registered
+from hekla.api.plugin_advice import advice
+from tests import make
+
+POINTS = registered()
+
+
+def advised(plugins: dict[str, list[str]], *tasks: dict[str, Any]) -> list[tuple[str, str]]:
+    flags = {name: flags_of(POINTS[name].load()) for name in plugins}
+    understood = {name: parse_arguments(flags[name] or (), plugins[name]) for name in plugins if flags[name]}
+    return advice({"tasks": list(tasks)}, understood)
+
+
+def test_a_job_that_says_what_its_plugins_understand_gets_no_advice() -> None:
+    master, worker = make.task("master"), make.task("worker", 2)
+    for name in ("pytorch", "mpi", "hcclrank", "tensorflow"):
+        assert advised({name: [], "svc": [], "ssh": [], "env": ["anything"]}, master, worker) == []
+
+
+@pytest.mark.parametrize(
+    ("plugin", "arguments", "tasks", "text"),
+    [
+        ("pytorch", [], ["worker"], 'no task is named "master" (--master)'),
+        ("pytorch", [], ["a"], 'no task is named "master" or "worker": it changes nothing'),
+        ("pytorch", ["--worker=w"], ["master"], 'no task is named "w" (--worker)'),
+        ("mpi", [], ["master"], 'no task is named "worker" (--worker)'),
+        ("tensorflow", [], ["a"], 'no task is named "ps", "worker", "chief" or "evaluator": it changes nothing'),
+        ("tensorflow", ["--ps=p"], ["worker"], 'no task is named "p" (--ps)'),
+        ("hcclrank", ["--master=m"], ["worker"], 'no task is named "m" (--master)'),
+    ],
+)
+def test_a_role_no_task_has_is_told(plugin: str, arguments: list[str], tasks: list[str], text: str) -> None:
+    assert advised({plugin: arguments}, *map(make.task, tasks)) == [(plugin, text)]
+
+
+def test_a_role_that_may_be_left_out_is_not_told() -> None:
+    assert advised({"pytorch": []}, make.task("master")) == []
+    assert advised({"ray": []}, make.task("head", pod={"containers": [make.container("head")]})) == []
+    assert advised({"tensorflow": []}, make.task("worker", 2)) == []
+
+
+def test_b08_commands_that_ray_replaces_and_containers_it_does_not_find_are_told() -> None:
+    head = make.task("head", pod={"containers": [make.container("head", command=["python"])]})
+    assert advised({"ray": []}, head, make.task("worker")) == [
+        ("ray", 'the command of container "head" in task "head" is replaced by "ray start"'),
+        ("ray", 'task "worker" has no container named "worker" (--workerContainer): ray is not started in it'),
+    ]
+
+
+def test_b15_several_masters_are_told_that_each_of_them_is_rank_0() -> None:
+    text = 'task "master" has 2 replicas: every one of them is rank 0'
+    assert advised({"pytorch": []}, make.task("master", 2), make.task("worker")) == [("pytorch", text)]
+
+
+def test_b21_ports_of_mpi_and_ssh_that_do_not_meet_are_told() -> None:
+    tasks = make.task("master"), make.task("worker")
+    text = "it opens port 5000, but ssh connects to 22 (ssh: --ssh-port)"
+    assert advised({"mpi": ["--port=5000"], "ssh": []}, *tasks) == [("mpi", text)]
+    assert advised({"mpi": ["--port=5000"], "ssh": ["--ssh-port=5000"]}, *tasks) == []
+
+
+def test_b12_what_was_wrong_with_the_arguments_is_told_in_gos_words() -> None:
+    given = {"svc": ["--inject-hosts-env=no"], "ssh": ["--ssh-port=abc"], "env": ["--anything"]}
+    assert advised(given, make.task("a")) == [
+        ("ssh", 'invalid value "abc" for flag -ssh-port: parse error'),
+        ("svc", 'invalid boolean value "no" for -inject-hosts-env: parse error'),
+    ]
