@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hekla.api.kinds import Obj
+from hekla.node.hooks.capabilities import refused_capabilities
 from hekla.node.hooks.probes import ProbeKind
 from hekla.node.hooks.volumes import is_within, unsupported_volumes
 from hekla.node.runtime import init_containers, main_containers
@@ -22,7 +23,17 @@ def refusal(pod: Obj, host_paths: Sequence[Path] = ()) -> str:
             return f"hostPath {path} is not among the paths this node lets pods mount"
     if pod["spec"].get("hostNetwork"):
         return "hostNetwork is not supported: pods here have a network of their own"
+    for container in init_containers(pod) + main_containers(pod):
+        profile = _seccomp(pod, container)
+        if profile.get("type") == "Localhost":
+            return f"seccomp profile {profile.get('localhostProfile')}: this node knows no profile but its own"
     return ""
+
+
+def _seccomp(pod: Obj, container: Obj) -> Obj:
+    own, shared = (each.get("securityContext") or {} for each in (container, pod["spec"]))
+    found: Obj = own.get("seccompProfile") or shared.get("seccompProfile") or {}
+    return found
 
 
 def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
@@ -35,6 +46,9 @@ def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
         found += [f"{name}: {key}.grpc" for key in ProbeKind if (container.get(key) or {}).get("grpc")]
         if (container.get("securityContext") or {}).get("privileged"):
             found.append(f"{name}: privileged")
+        found += [f"{name}: capability {each}" for each in refused_capabilities(container)]
+        if _seccomp(pod, container).get("type") == "Unconfined":
+            found.append(f"{name}: seccompProfile Unconfined")
         if not limits and (container.get("resources") or {}).get("limits"):
             found.append(f"{name}: resource limits")
     return found

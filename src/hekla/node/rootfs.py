@@ -28,15 +28,24 @@ _DEVICE_FILE_SYSTEMS = (
     ("shm", "tmpfs", "mode=1777"),
     ("mqueue", "mqueue", ""),
 )
-# The parts of /proc a process with uid 0 could use against the host even without capabilities.
-_PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound")
-_PROC_MASKED = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "scsi", "acpi", "latency_stats")
+# What a process with uid 0 could use against the host, or learn from it, even without capabilities.
+_READ_ONLY = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound"))
+_MASKED = (
+    *(f"/proc/{name}" for name in ("kcore", "keys", "key-users", "timer_list", "sched_debug", "scsi", "acpi",
+                                   "latency_stats", "interrupts")),
+    *(f"/sys/{name}" for name in ("firmware", "devices/virtual/powercap", "kernel/debug", "kernel/security",
+                                  "kernel/tracing")),
+)  # fmt: skip
 _OLD = "/.hekla-host"
 _SAFE = sys_.MS_NOSUID | sys_.MS_NODEV
 
 
 class Bind(TypedDict):
+    """`within` is a path in `source` that others may be changing: it never leads out of it."""
+
     source: str
+    within: str
+    create: bool  # make `within` where it is missing
     target: str
     read_only: bool
 
@@ -48,6 +57,7 @@ class RootPlan(TypedDict):
     above: list[str]  # folders laid over it, the top one first
     hidden: list[str]  # resolved host paths that must look empty
     binds: list[Bind]  # resolved host paths, in mount order
+    read_only: bool  # all but the binds and the container's own file systems
 
 
 def enter(plan: RootPlan) -> None:
@@ -71,17 +81,20 @@ def enter(plan: RootPlan) -> None:
         _show_image(root, plan, strict=False)
     # 3. The file systems that are the container's own.
     _own_file_systems(root, plan["scratch"])
-    # 4. Move in. The host stays reachable for a moment, as the source of binds; targets resolve in the new root.
+    # 4. Move in, with the volumes in hand, and close the door: where they go, nothing leads back to the host.
+    mounts = [_pick_up(bind) for bind in plan["binds"]]
     os.mkdir(root + _OLD, 0o700)
     sys_.pivot_root(root, root + _OLD)
     os.chdir("/")
-    _hide([_seen_from(plan["base"], path) for path in plan["hidden"]])
-    for bind in plan["binds"]:
-        _bind(bind)
-    _guard_proc()
-    # 5. Close the door.
     sys_.unmount(_OLD)
     os.rmdir(_OLD)
+    # 5. Put everything in its place.
+    _hide([_seen_from(plan["base"], path) for path in plan["hidden"]])
+    for bind, mount in zip(plan["binds"], mounts, strict=True):
+        _put_down(bind, mount)
+    _guard_kernel()
+    if plan["read_only"]:
+        _seal(frozenset(bind["target"] for bind in plan["binds"]))
 
 
 def _show_image(root: str, plan: RootPlan, *, strict: bool) -> None:
@@ -206,30 +219,73 @@ def _hide(paths: list[str]) -> None:
             sys_.mount("/dev/null", path, None, sys_.MS_BIND)
 
 
-def _bind(bind: Bind) -> None:
-    source, target = _OLD + bind["source"], bind["target"]
-    if os.path.isdir(source):
+def _pick_up(bind: Bind) -> int:
+    descriptor = open_within(bind["source"], bind["within"], create=bind["create"])
+    try:
+        return sys_.pick_up(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_within(source: str, within: str, *, create: bool) -> int:
+    """Missing folders are made one by one, each in the one before: never by a path that somebody may be changing."""
+    if not within:
+        return os.open(source, os.O_PATH | os.O_CLOEXEC)
+    try:
+        try:
+            return sys_.open_beneath(source, within)
+        except FileNotFoundError:
+            if not create:
+                raise OSError(0, f"subPath {within!r} does not exist in the volume") from None
+            parent, _, name = within.rpartition("/")
+            folder = open_within(source, parent, create=True)
+            try:
+                os.mkdir(name, 0o755, dir_fd=folder)
+            except FileExistsError:
+                pass  # somebody else was faster, or a link that leads nowhere: the next look tells
+            finally:
+                os.close(folder)
+            return sys_.open_beneath(source, within)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise OSError(0, f"subPath {within!r} leads outside the volume") from error
+        raise
+
+
+def _put_down(bind: Bind, mount: int) -> None:
+    target = bind["target"]
+    if stat.S_ISDIR(os.fstat(mount).st_mode):
         os.makedirs(target, exist_ok=True)
     else:
-        # A link (to a resolver's file in /run, say) would carry the bind somewhere else.
+        # A link (to a resolver's file in /run, say) would carry the mount somewhere else.
         if os.path.islink(target):
             os.unlink(target)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if not os.path.exists(target):
             _touch(target)
-    sys_.bind(source, target, read_only=bind["read_only"])
+    sys_.put_down(mount, target)
+    os.close(mount)
+    if bind["read_only"]:
+        sys_.make_read_only(target)
 
 
-def _guard_proc() -> None:
-    for name in _PROC_READ_ONLY:
-        if os.path.exists(f"/proc/{name}"):
-            sys_.bind(f"/proc/{name}", f"/proc/{name}", read_only=True)
-    for name in _PROC_MASKED:
-        path = f"/proc/{name}"
+def _guard_kernel() -> None:
+    for path in _READ_ONLY:
+        if os.path.exists(path):
+            sys_.bind(path, path, read_only=True)
+    for path in _MASKED:
         if os.path.isdir(path):
             sys_.mount("hekla", path, "tmpfs", _SAFE | sys_.MS_RDONLY, "size=4k")
         elif os.path.exists(path):
             sys_.mount("/dev/null", path, None, sys_.MS_BIND)
+
+
+def _seal(volumes: frozenset[str]) -> None:
+    """Make all of the image read-only; volumes, /dev, /run and the like stay as they are."""
+    for path in ("/", *(f"/{name}" for name in os.listdir("/"))):
+        own = path[1:] in _OWN - {"tmp"} or path in volumes
+        if os.path.ismount(path) and not own:
+            sys_.make_read_only(path, below=False)
 
 
 def _mounts_below(path: str, ours: str) -> list[str]:

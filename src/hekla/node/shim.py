@@ -21,7 +21,7 @@ import socket
 import time
 from typing import NoReturn, TypedDict
 
-from hekla.node import records, rootfs
+from hekla.node import records, rootfs, seccomp
 from hekla.node import syscalls as sys_
 from hekla.node.shim_streams import STDERR, STDOUT, ContainerStreams, stamp
 from hekla.node.terminal import live_in_terminal, open_terminal
@@ -30,9 +30,7 @@ START_ERROR = "StartError"
 START_ERROR_CODE = 128
 _RETRY_SECONDS = 1.0
 _MESSAGE_BYTES = 4096
-# What common container engines leave a container by default, without mknod: there is no device cgroup to guard it.
-# CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW SYS_CHROOT AUDIT_WRITE SETFCAP
-_KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
+_CAPABILITIES_TO_CHANGE_IDENTITY = frozenset({6, 7, 8})  # SETGID SETUID SETPCAP
 
 
 class Identity(TypedDict):
@@ -43,6 +41,7 @@ class Identity(TypedDict):
     uid: int
     gid: int
     groups: list[int]
+    capabilities: list[int]  # what uid 0 keeps, by the kernel's numbers
 
 
 class StreamPlan(TypedDict):
@@ -279,6 +278,7 @@ def drop_privileges(who: Identity, *, posed: bool = False) -> None:
     os.umask(0o022)
     if who["pause"] is None:
         sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
+        seccomp.confine()
         return
     if who["user_namespace"]:
         if not posed:
@@ -291,12 +291,13 @@ def drop_privileges(who: Identity, *, posed: bool = False) -> None:
 
 def _last_steps(who: Identity) -> None:
     if who["uid"] and not who["user_namespace"]:
-        sys_.keep_capabilities(_KEPT_CAPABILITIES)
+        sys_.keep_capabilities(_CAPABILITIES_TO_CHANGE_IDENTITY)
         os.setresuid(who["uid"], who["uid"], who["uid"])
         sys_.keep_capabilities(frozenset())
     else:
-        sys_.keep_capabilities(_KEPT_CAPABILITIES if not who["uid"] else frozenset())
+        sys_.keep_capabilities(frozenset(who["capabilities"]) if not who["uid"] else frozenset())
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.confine()
 
 
 def pose(who: Identity, proc: int) -> None:

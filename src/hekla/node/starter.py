@@ -25,6 +25,7 @@ from hekla.node.directory import PodDirectory, all_pods
 from hekla.node.exec import LaunchError
 from hekla.node.hooks import env as env_hook
 from hekla.node.hooks import gpus, hosts, mounts, volumes
+from hekla.node.hooks.capabilities import kept_capabilities
 from hekla.node.hooks.images import ImageError
 from hekla.node.hooks.sources import MissingSource, SourceKind, Sources, references, token_requests
 from hekla.node.records import ExitRecord
@@ -194,6 +195,7 @@ class Starter:
                 "uid": uid,
                 "gid": gid,
                 "groups": groups,
+                "capabilities": kept_capabilities(container),
             },
             "root": {
                 "scratch": os.path.realpath(attempt / "scratch"),
@@ -202,6 +204,7 @@ class Starter:
                 "above": list(image.above),
                 "hidden": list(self._context.hidden),
                 "binds": self._binds(pod, container, attempt, sources),
+                "read_only": bool((container.get("securityContext") or {}).get("readOnlyRootFilesystem")),
             },
             "streams": {
                 "stdin": bool(container.get("stdin")),

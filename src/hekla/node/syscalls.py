@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -35,7 +36,12 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _SYS_MOUNT_SETATTR = 442
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(os.uname().machine, 155)
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_OPENAT2 = 428, 429, 437
+_OPEN_TREE_CLONE = 1
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
 _AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 1
 _IN_MODIFY, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x80, 0x100
@@ -83,14 +89,42 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
         make_read_only(target)
 
 
-def make_read_only(target: str) -> None:
+def open_beneath(folder: str, path: str) -> int:
+    """A descriptor of what is at `path` in `folder`. A link may lead to other places in it, never out of it.
+
+    The kernel looks the whole path up at once: nobody who swaps a part of it for a link meanwhile gets anything else.
+    """
+    root = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+    try:
+        how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+        found = _libc.syscall(_SYS_OPENAT2, root, path.encode(), how, ctypes.c_size_t(len(how)))
+        _check(found, path)
+        return int(found)
+    finally:
+        os.close(root)
+
+
+def pick_up(descriptor: int) -> int:
+    """A mount of what the descriptor is of, with all that is mounted below, which is nowhere yet; see `put_down`."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
+    mount = _libc.syscall(_SYS_OPEN_TREE, descriptor, b"", ctypes.c_uint(flags))
+    _check(mount, "open_tree")
+    return int(mount)
+
+
+def put_down(mount: int, target: str) -> None:
+    flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
+    _check(_libc.syscall(_SYS_MOVE_MOUNT, mount, b"", _AT_FDCWD, target.encode(), flags), f"mount on {target}")
+
+
+def make_read_only(target: str, *, below: bool = True) -> None:
     """Make the mount at `target`, and all below it, read-only without touching flags the kernel has locked."""
     attributes = _MountAttributes(_MOUNT_ATTR_RDONLY, 0, 0, 0)
     result = _libc.syscall(
         _SYS_MOUNT_SETATTR,
         _AT_FDCWD,
         target.encode(),
-        _AT_RECURSIVE,
+        _AT_RECURSIVE if below else 0,
         ctypes.byref(attributes),
         ctypes.c_size_t(ctypes.sizeof(attributes)),
     )
@@ -101,8 +135,8 @@ def pivot_root(new: str, old: str) -> None:
     _check(_libc.syscall(_SYS_PIVOT_ROOT, new.encode(), old.encode()), "pivot_root")
 
 
-def prctl(option: int, argument: int = 0) -> None:
-    _check(_libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0), f"prctl {option}")
+def prctl(option: int, argument: int = 0, second: int = 0) -> None:
+    _check(_libc.prctl(option, ctypes.c_ulong(argument), ctypes.c_ulong(second), 0, 0), f"prctl {option}")
 
 
 def set_process_name(name: str) -> None:

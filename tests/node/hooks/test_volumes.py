@@ -89,13 +89,13 @@ def test_outer_mounts_come_before_inner_ones(tmp_path: Path) -> None:
 def test_a_subpath_must_stay_inside_its_volume(tmp_path: Path) -> None:
     volume = tmp_path / "v"
     volume.mkdir()
-    (volume / "out").symlink_to(tmp_path)
-    for subpath in ("../x", "/etc", "out"):
+    for subpath in ("../x", "/etc", "a/../../x"):
         mount = {"name": "v", "mountPath": "/a", "subPath": subpath}
         with pytest.raises(MountError):
             volume_binds({"volumeMounts": [mount]}, {"v": volume}, frozenset())
     inside = {"name": "v", "mountPath": "/a", "subPath": "x/y"}
-    assert volume_binds({"volumeMounts": [inside]}, {"v": volume}, frozenset())[0]["source"] == str(volume / "x/y")
+    bind = volume_binds({"volumeMounts": [inside]}, {"v": volume}, frozenset())[0]
+    assert (bind["source"], bind["within"]) == (str(volume), "x/y")
 
 
 def test_a_mount_of_no_volume_is_refused() -> None:

@@ -37,9 +37,16 @@ def volume_binds(container: Obj, volumes: Mapping[str, Path], read_only: frozens
         name = mount["name"]
         if name not in volumes:
             raise MountError(f'volumeMount "{name}" names no volume of the pod')
-        source = _within(volumes[name], str(mount.get("subPath") or ""), create=name not in read_only)
         forbidden = bool(mount.get("readOnly")) or name in read_only
-        binds.append(Bind(source=source, target=_target(mount["mountPath"]), read_only=forbidden))
+        binds.append(
+            Bind(
+                source=os.path.realpath(volumes[name]),
+                within=_subpath(str(mount.get("subPath") or "")),
+                create=name not in read_only,
+                target=_target(mount["mountPath"]),
+                read_only=forbidden,
+            )
+        )
     return sorted(binds, key=lambda bind: len(PurePosixPath(bind["target"]).parts))
 
 
@@ -47,16 +54,16 @@ def file_binds(directory: Path, container: Obj) -> list[Bind]:
     """The pod's own /etc files, unless the container mounts something there itself."""
     taken = {_target(mount["mountPath"]) for mount in container.get("volumeMounts") or ()}
     names = ("hosts", "hostname", "resolv.conf")
-    return [
-        Bind(source=os.path.realpath(directory / name), target=f"/etc/{name}", read_only=False)
-        for name in names
-        if f"/etc/{name}" not in taken
-    ]
+    return [_file(directory / name, f"/etc/{name}") for name in names if f"/etc/{name}" not in taken]
 
 
 def message_bind(file: Path, where: str) -> Bind:
     """Where the container may leave its last words."""
-    return Bind(source=os.path.realpath(file), target=_target(where), read_only=False)
+    return _file(file, _target(where))
+
+
+def _file(source: Path, target: str) -> Bind:
+    return Bind(source=os.path.realpath(source), within="", create=False, target=target, read_only=False)
 
 
 def _target(path: str) -> str:
@@ -66,18 +73,8 @@ def _target(path: str) -> str:
     return "/" + "/".join(parts[1:])
 
 
-def _within(volume: Path, subpath: str, *, create: bool) -> str:
-    """The volume or a place in it. Resolved, and refused if a link leads outside."""
-    root = os.path.realpath(volume)
-    if not subpath:
-        return root
-    if subpath.startswith("/") or ".." in PurePosixPath(subpath).parts:
-        raise MountError(f"subPath {subpath!r} must be relative and must not contain '..'")
-    if create:
-        Path(root, subpath).mkdir(parents=True, exist_ok=True)
-    found = os.path.realpath(Path(root, subpath))
-    if found != root and not found.startswith(root + os.sep):
-        raise MountError(f"subPath {subpath!r} leads outside the volume")
-    if not Path(found).exists():
-        raise MountError(f"subPath {subpath!r} does not exist in the volume")
-    return found
+def _subpath(written: str) -> str:
+    """Checked again by the kernel when it is opened: what is in a volume may change until then."""
+    if written.startswith("/") or ".." in PurePosixPath(written).parts:
+        raise MountError(f"subPath {written!r} must be relative and must not contain '..'")
+    return "" if written in ("", ".") else str(PurePosixPath(written))
