@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
@@ -129,6 +129,10 @@ class Bench:
         informer = Informer(self.client, kind, rng=self._rng)
         informer.subscribe(hear)
         self._tasks.create_task(informer.run())
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have something run until the bench is left."""
+        self._tasks.create_task(work)
 
     async def create(self, job: Obj) -> Obj:
         return await self.client.create(JOB, job)

@@ -53,8 +53,13 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
 
 @click.command()
 @cluster_options
+@click.option(
+    "--scheduler-name", multiple=True, default=("volcano",), help="Bare pods with this schedulerName get a PodGroup."
+)
+@click.option("--enable-metrics", is_flag=True, help="Serve figures for Prometheus at /metrics.")
+@click.option("--listen-address", default=":8081", help="Where to serve them.")
 @click.option("--log-level", default="info", type=_LEVELS)
-def controllers(cluster: ClusterOptions, log_level: str) -> None:
+def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the job, queue, podgroup and garbage controllers.
 
     \b
@@ -66,7 +71,12 @@ def controllers(cluster: ClusterOptions, log_level: str) -> None:
 
         async with cluster.connection().client() as client:
             await volcano.run(
-                client, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("controllers")
+                client,
+                clock=SystemClock(),
+                rng=random.SystemRandom(),
+                schedulers=tuple(flags["scheduler_name"]),
+                metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
+                ready=lambda: ready("controllers"),
             )
 
     _serve(run, log_level)

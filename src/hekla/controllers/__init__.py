@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 
@@ -14,9 +15,11 @@ from hekla.controllers.garbage import GarbageController
 from hekla.controllers.job.controller import JobController
 from hekla.controllers.jobflow import JobFlowController
 from hekla.controllers.jobtemplate import JobTemplateController
+from hekla.controllers.metrics import ControllerMetrics
 from hekla.controllers.podgroup import PodGroupController
 from hekla.controllers.queue import QueueController
 from hekla.controllers.sources import Sources
+from hekla.metrics import serving_metrics
 
 COMPONENT = "vc-controller-manager"
 
@@ -27,10 +30,15 @@ async def run(
     clock: Clock,
     rng: random.Random,
     schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
+    metrics_address: str = "",
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Run all controllers until cancelled. `ready` is called once they are at work and Jobs can be taken."""
+    """Run all controllers until cancelled. `ready` is called once they are at work and Jobs can be taken.
+
+    Their figures are served at `metrics_address`, if there is one.
+    """
     sources = Sources(client, rng)
+    metrics = ControllerMetrics(sources, clock)
     recorder = Recorder(client, COMPONENT, clock=clock, rng=rng)
     jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
     queues = QueueController(client, sources, clock=clock, recorder=recorder)
@@ -39,7 +47,9 @@ async def run(
     flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
     templates = JobTemplateController(client, sources, clock=clock)
     try:
-        async with asyncio.TaskGroup() as tasks:
+        async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+            if metrics_address:
+                await stack.enter_async_context(serving_metrics(metrics.registry, metrics_address))
             for informer in sources:
                 tasks.create_task(informer.run())
             await sources.synced()

@@ -1,0 +1,93 @@
+"""A component's figures, served for Prometheus at `/metrics`; `/healthz` says that its event loop lives.
+
+Answers come from the component's own event loop, so a collector may look at what the component works with, and a loop
+that hangs is found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter as Tally
+from collections.abc import AsyncIterator, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from hekla.errors import UsageError
+from hekla.log import get_logger
+
+log = get_logger("metrics")
+
+_PATIENCE_SECONDS = 5.0
+_MOST_BYTES = 8192
+
+
+class PlainCounter(Collector):
+    """A counter under exactly the name it is given: the library's own would add `_total`, which upstream's have not."""
+
+    def __init__(self, name: str, help_: str, labels: tuple[str, ...], *, registry: CollectorRegistry) -> None:
+        self._name = name
+        self._help = help_
+        self._labels = labels
+        self._counts: Tally[tuple[str, ...]] = Tally()
+        registry.register(self)
+
+    def add(self, *values: str) -> None:
+        self._counts[values] += 1
+
+    def forget(self, *values: str) -> None:
+        self._counts.pop(values, None)
+
+    def collect(self) -> Iterator[Metric]:
+        metric = Metric(self._name, self._help, "unknown")
+        for values, count in self._counts.items():
+            metric.add_sample(self._name, dict(zip(self._labels, values, strict=True)), count)
+        yield metric
+
+
+@contextlib.asynccontextmanager
+async def serving_metrics(registry: CollectorRegistry, address: str) -> AsyncIterator[int]:
+    """Serve at `address` (`host:port` or `:port`, port 0 for a free one) until the block ends; gives the port."""
+    host, port = _split(address)
+    try:
+        server = await asyncio.start_server(_Page(registry).answer, host or None, port, limit=_MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot serve metrics at {address}: {error.strerror or error}") from None
+    bound = int(server.sockets[0].getsockname()[1])
+    log.info("serving metrics", port=bound)
+    try:
+        yield bound
+    finally:
+        server.close()
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        raise UsageError(f"{address!r} is not an address such as :8081 or 127.0.0.1:8081")
+    return host.strip("[]"), int(port)
+
+
+class _Page:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, kind, body = self._page(head.split(b" ", 2)[:2])
+                lines = (f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}")
+                writer.write("\r\n".join((*lines, "Connection: close", "", "")).encode() + body)
+                await writer.drain()
+        writer.close()
+
+    def _page(self, asked: list[bytes]) -> tuple[str, str, bytes]:
+        if asked == [b"GET", b"/metrics"]:
+            return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
+        if asked == [b"GET", b"/healthz"]:
+            return "200 OK", "text/plain", b"ok"
+        return "404 Not Found", "text/plain", b"not found"
