@@ -14,7 +14,7 @@ from hekla.cli.connection import ClusterOptions
 from hekla.cli.output import print_table
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
-from hekla.scheduler.config import Config, default_config, parse_config
+from hekla.scheduler.config import Config, default_config, read_config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
 
@@ -46,7 +46,7 @@ def effective_config(cluster: ClusterOptions, given: Path | None) -> Config:
     recorded = cluster.layout().scheduler_conf
     if given is None and cluster.is_local() and recorded.exists():
         given = Path(recorded.read_text().strip())
-    return parse_config(given.read_text(), source=str(given)) if given is not None else default_config()
+    return read_config(given) if given is not None else default_config()
 
 
 def decision_about(plan: Plan, group: str, namespace: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from hekla.log import configure_logging
 
 _LEVELS = click.Choice(["debug", "info", "warning", "error"])
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command()
@@ -86,6 +87,8 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @cluster_options
 @click.option("--scheduler-conf", type=_FILE, default=None, help="Actions, tiers and plugins, as upstream's file.")
 @click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are ours.")
+@click.option("--plugins-dir", type=_FOLDER, default=None, help="Python files with plugins of your own.")
+@click.option("--plugin-budget", default="2s", help="Longest call of a plugin of your own.")
 @click.option("--default-queue", default="default")
 @click.option("--schedule-period", default="1s", help="Longest pause between two cycles.")
 @click.option("--log-level", default="info", type=_LEVELS)
@@ -102,6 +105,8 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
         settings = volcano.SchedulerSettings(
             scheduler_names=tuple(flags["scheduler_name"]),
             conf=flags["scheduler_conf"],
+            plugins_dir=flags["plugins_dir"],
+            plugin_seconds=_seconds("--plugin-budget", flags["plugin_budget"]),
             default_queue=flags["default_queue"],
             period=_seconds("--schedule-period", flags["schedule_period"]),
         )

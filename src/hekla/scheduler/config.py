@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Protocol
 
 from hekla.errors import UsageError
 from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
 from hekla.scheduler.extension import SchedulerPlugin, Tiers
+from hekla.scheduler.registry import find_plugins
 from hekla.scheduler.session import Session
-
-PLUGIN_GROUP = "hekla.scheduler_plugins"
 
 DEFAULT_CONFIG = """\
 actions: "enqueue, allocate, backfill"
@@ -111,14 +110,19 @@ def default_config() -> Config:
     return parse_config(DEFAULT_CONFIG, source="built-in configuration")
 
 
-def parse_config(text: str, *, source: str = "scheduler configuration") -> Config:
+def read_config(path: Path, plugins_dir: Path | None = None) -> Config:
+    """A configuration file; plugins of its own are in the folder given, else in `plugins` beside the file."""
+    return parse_config(path.read_text(), source=str(path), plugins_dir=plugins_dir or path.parent / "plugins")
+
+
+def parse_config(text: str, *, source: str = "scheduler configuration", plugins_dir: Path | None = None) -> Config:
     import yaml
 
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(source, [f"not YAML: {error}"]) from error
-    reader = _Reader()
+    reader = _Reader(plugins_dir)
     config = reader.config(document)
     if reader.problems:
         raise ConfigError(source, reader.problems)
@@ -128,9 +132,9 @@ def parse_config(text: str, *, source: str = "scheduler configuration") -> Confi
 class _Reader:
     """Collects every problem instead of stopping at the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugins_dir: Path | None) -> None:
         self.problems: list[str] = []
-        self._available = {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+        self._available = find_plugins(plugins_dir)
 
     def config(self, document: Any) -> Config:
         if not isinstance(document, dict):
@@ -183,12 +187,22 @@ class _Reader:
         if name not in self._available:
             self.problems.append(f"{place}: {_unknown('plugin', name, _UPSTREAM_PLUGINS, self._available)}")
             return None
-        plugin: type[SchedulerPlugin] = self._available[name].load()
+        plugin = self._load(place, name)
+        if plugin is None:
+            return None
         for switch in _OFF_BY_DEFAULT:
             if switch not in off and switch not in plugin.OPTIONS:
                 self.problems.append(f"{place}.{switch}: {name} does not support this")
         arguments = self._arguments(f"{place}.arguments", entry.get("arguments"), plugin)
         return PluginEntry(name, plugin, {**arguments, **{name: name not in off for name in plugin.OPTIONS}}, off)
+
+    def _load(self, place: str, name: str) -> type[SchedulerPlugin] | None:
+        try:
+            return self._available[name]()
+        except Exception as error:
+            # Somebody else's file: whatever is wrong with it is a problem of the configuration that names it.
+            self.problems.append(f"{place}: plugin {name!r} cannot be loaded: {type(error).__name__}: {error}")
+            return None
 
     def _switches(self, place: str, entry: Mapping[str, Any]) -> frozenset[str]:
         off = set(_OFF_BY_DEFAULT)

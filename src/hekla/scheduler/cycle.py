@@ -6,19 +6,33 @@ No I/O, no clock, no randomness: the same snapshot gives the same plan to the by
 
 from __future__ import annotations
 
-from hekla.scheduler.config import Config
-from hekla.scheduler.extension import OpenPlugin, Tiers
+from collections.abc import Mapping
+
+from hekla.scheduler.blame import Guarded, PluginFailure, PluginLost, failure_of
+from hekla.scheduler.config import Config, PluginEntry
+from hekla.scheduler.extension import OpenPlugin, Tiers, stand_in
 from hekla.scheduler.outcome import make_plan
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.session import Session
 from hekla.scheduler.snapshot import Snapshot
 
 
-def run_cycle(snapshot: Snapshot, config: Config) -> Plan:
+def run_cycle(snapshot: Snapshot, config: Config, lost: Mapping[str, PluginFailure] | None = None) -> Plan:
+    """`lost` names plugins that are not to be asked, and why; what only they could allow waits."""
+    lost = dict(lost or {})
+    while True:
+        try:
+            return _run_cycle(snapshot, config, lost)
+        except PluginLost as error:
+            # Nothing outside has changed: start again without it.
+            lost[error.failure.plugin] = error.failure
+
+
+def _run_cycle(snapshot: Snapshot, config: Config, lost: Mapping[str, PluginFailure]) -> Plan:
     # 1. A session is the snapshot made tentative: everything in it can be undone.
     session = Session(snapshot, action_names=config.action_names)
     # 2. Plugins prepare their columns.
-    tiers = open_plugins(config, session)
+    tiers = open_plugins(config, session, lost)
     # 3. Actions run in the configured order; each commits or discards group by group.
     for action in config.actions:
         action.execute(session, tiers)
@@ -26,11 +40,20 @@ def run_cycle(snapshot: Snapshot, config: Config) -> Plan:
     return make_plan(session, tiers)
 
 
-def open_plugins(config: Config, session: Session) -> Tiers:
-    return Tiers(
-        session,
-        [
-            [OpenPlugin(entry.name, entry.plugin(entry.arguments, session), entry.off) for entry in tier]
-            for tier in config.tiers
-        ],
-    )
+def open_plugins(config: Config, session: Session, lost: Mapping[str, PluginFailure] | None = None) -> Tiers:
+    lost = lost or {}
+    tiers = [[_open(entry, session, lost.get(entry.name)) for entry in tier] for tier in config.tiers]
+    return Tiers(session, tiers, lost)
+
+
+def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -> OpenPlugin:
+    if failure is not None:
+        return OpenPlugin(entry.name, stand_in(entry.plugin, session, failure), frozenset())
+    listeners, movers = len(session.listeners), len(session.movers)
+    try:
+        plugin = entry.plugin(entry.arguments, session)
+    except Exception as error:
+        raise PluginLost(failure_of(entry.name, error)) from error
+    session.listeners[listeners:] = [Guarded(entry.name, listener) for listener in session.listeners[listeners:]]
+    session.movers[movers:] = [Guarded(entry.name, mover) for mover in session.movers[movers:]]
+    return OpenPlugin(entry.name, plugin, entry.off)

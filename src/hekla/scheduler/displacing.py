@@ -34,7 +34,12 @@ def make_room(session: Session, tiers: Tiers, statement: Statement, contender: C
     """Promise the contender a node, with evictions where needed; False, with nothing changed, where there is none."""
     for line in _nodes_to_try(session, tiers, contender, rules):
         trial = Statement(session)
-        if _clear(session, tiers, trial, contender, line, rules):
+        try:
+            found = _clear(session, tiers, trial, contender, line, rules)
+        except Exception:
+            trial.discard()
+            raise
+        if found:
             statement.merge(trial)
             return True
         trial.discard()
@@ -91,6 +96,7 @@ def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, *, qu
         return False
     if queue_limited and not tiers.queue_room(contender.state, contender.shape, 1)[0]:
         return False
-    if not session.constraints(contender.of).follows_pods and not session.is_social(contender.of):
+    follows_pods = session.constraints(contender.of).follows_pods or session.is_social(contender.of)
+    if tiers.filters_settled and not follows_pods:
         return True
     return not any(refusal.nodes[line] for refusal in tiers.refusals(contender.of))

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.blame import PluginFailure, culprit, failure_of
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue
@@ -44,6 +46,9 @@ class SchedulerPlugin:
     ARGUMENT_PREFIX: ClassVar[str] = ""
     # Switches that are off unless turned on, and that this plugin knows what to do with.
     OPTIONS: ClassVar[tuple[str, ...]] = ()
+    # What is refused or preferred follows from a class's constraints, kin, queue, claims and tag alone. One answer then
+    # serves all classes that agree in those for a whole cycle; else the plugin is asked anew for every single pod.
+    BY_CONSTRAINTS: ClassVar[bool] = False
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         self.arguments = arguments
@@ -214,6 +219,34 @@ class Verdict:
         raise NotImplementedError
 
 
+class Lost(SchedulerPlugin, GroupValid, GroupEnqueueable):
+    """Stands in for a plugin that failed: what it might have objected to waits."""
+
+    def __init__(self, session: Session, failure: PluginFailure) -> None:
+        super().__init__({}, session)
+        self._unfit = Unfit(Reason.PLUGIN_FAILED, failure.sentence)
+
+    def group_valid(self, state: GroupState) -> Unfit | None:
+        return self._unfit
+
+    def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
+        return Vote.REJECT, self._unfit
+
+    def group_enqueued(self, state: GroupState) -> None:
+        return None
+
+
+_OPINIONS = (GroupOrder, QueueOrder, VictimQueueOrder, PodOrder, NodeScore)
+
+
+def stand_in(plugin: type[SchedulerPlugin], session: Session, failure: PluginFailure) -> SchedulerPlugin:
+    """What takes the place of a plugin that failed: nothing, where it has only opinions about what comes first."""
+    points = {base for base in plugin.__mro__ if "switch" in vars(base)}
+    return SchedulerPlugin({}, session) if points <= set(_OPINIONS) else Lost(session, failure)
+
+
+A = TypeVar("A")
+B = TypeVar("B")
 P = TypeVar("P")
 
 
@@ -229,9 +262,18 @@ class OpenPlugin:
 class Tiers:
     """The configured plugins, tier by tier, and every rule by which their answers combine."""
 
-    def __init__(self, session: Session, tiers: Sequence[Sequence[OpenPlugin]]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        tiers: Sequence[Sequence[OpenPlugin]],
+        lost: Mapping[str, PluginFailure] | None = None,
+    ) -> None:
         self._session = session
         self._tiers = tiers
+        self._plugins = {opened.name: opened.plugin for tier in tiers for opened in tier}
+        self.failures: dict[tuple[str, str], PluginFailure] = {
+            (failure.plugin, failure.text): failure for failure in (lost or {}).values()
+        }
         self._group_order = self._all(GroupOrder)
         self._queue_order = self._all(QueueOrder)
         self._victim_queue_order = self._all(VictimQueueOrder)
@@ -252,15 +294,37 @@ class Tiers:
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
         self._masks: dict[tuple[object, ...], Flags | None] = {}
         self._preferring: dict[tuple[int, int, str, int], bool] = {}
+        self.filters_settled = all(_is_by_constraints(plugin) for plugin in self._filters)
+        self._scores_settled = all(_is_by_constraints(plugin) for plugin in self._scores)
 
-    # Orders: the first plugin that sees a difference decides; age and name break ties.
+    def unfit_after(self, error: Exception) -> Unfit:
+        """What an error in a plugin means for the group it was asked about. Raises one that came from no plugin."""
+        name = culprit(error.__traceback__, self._plugins)
+        if name is None:
+            raise error
+        failure = failure_of(name, error)
+        failure = self.failures.setdefault((name, failure.text), failure)
+        return Unfit(Reason.PLUGIN_FAILED, failure.sentence)
+
+    # Orders: the first plugin that sees a difference decides; age and name break ties. One that fails sees none.
 
     def group_key(self, state: GroupState) -> tuple[object, ...]:
         row = state.group.row
-        return (*(plugin.group_key(state) for plugin in self._group_order), row.created, row.key)
+        try:
+            return (*(plugin.group_key(state) for plugin in self._group_order), row.created, row.key)
+        except Exception as error:
+            self.unfit_after(error)
+            keys = [self._or_else(0.0, plugin.group_key, state) for plugin in self._group_order]
+            return (*keys, row.created, row.key)
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
-        return (*(plugin.queue_key(queue) for plugin in self._queue_order), queue.created, queue.name)
+        try:
+            return (*(plugin.queue_key(queue) for plugin in self._queue_order), queue.created, queue.name)
+        except Exception as error:
+            self.unfit_after(error)
+            neutral: tuple[float, ...] = (0.0,)
+            keys = [self._or_else(neutral, plugin.queue_key, queue) for plugin in self._queue_order]
+            return (*keys, queue.created, queue.name)
 
     def pods_in_order(self, group: Group, positions: Ints) -> Ints:
         """`positions` (ascending: the default pod order) in the order the plugins want."""
@@ -353,7 +417,11 @@ class Tiers:
     # Queues: one plugin is enough to call a queue overused; room is what every plugin grants.
 
     def queue_overused(self, queue: Queue) -> bool:
-        return any(plugin.queue_overused(queue) for plugin in self._overused)
+        try:
+            return any(plugin.queue_overused(queue) for plugin in self._overused)
+        except Exception as error:
+            self.unfit_after(error)
+            return True
 
     def queue_room(self, state: GroupState, shape: int, wanted: int) -> tuple[int, Unfit | None]:
         """How many may be placed, and the first objection to more."""
@@ -375,7 +443,7 @@ class Tiers:
         """Nodes that pass all filters; None when all do."""
         constraints = self._session.constraints(of)
         # What follows from the pods on nodes changes as pods are placed; all else about a class is settled.
-        if constraints.follows_pods or self._session.is_social(of):
+        if constraints.follows_pods or self._session.is_social(of) or not self.filters_settled:
             return self._mask(of)
         key = (id(constraints), of.queue, of.claims)
         if key not in self._masks:
@@ -387,25 +455,51 @@ class Tiers:
         return min([most, *(limit for limit in limits if limit is not None)])
 
     def has_preferences(self, of: PodClass) -> bool:
+        if not self._scores_settled:
+            return any(plugin.has_preference(of) for plugin in self._scores)
         key = (id(self._session.constraints(of)), of.kin, of.queue, of.tag)
         if key not in self._preferring:
             self._preferring[key] = any(plugin.has_preference(of) for plugin in self._scores)
         return self._preferring[key]
 
+    def one_by_one(self, of: PodClass) -> bool:
+        """Whether placing one pod of the class may change where the next one may or would like to go."""
+        if not self.filters_settled or self._session.is_social(of):
+            return True
+        return not self._scores_settled and self.has_preferences(of)
+
     def class_score(self, of: PodClass, candidates: Ints | None) -> ClassScore:
         """The score of a class; `candidates` may be None where no plugin has a preference."""
-        pairs = [score for plugin in self._scores if (score := plugin.pair_score(of.shape)) is not None]
-        if candidates is None or not self.has_preferences(of):
-            return ClassScore(pairs, None, None)
-        fixed = [plugin.preference(of, candidates) for plugin in self._scores if plugin.has_preference(of)]
-        return ClassScore(pairs, candidates, np.sum(fixed, axis=0))
+        try:
+            pairs = [score for plugin in self._scores if (score := plugin.pair_score(of.shape)) is not None]
+            if candidates is None or not self.has_preferences(of):
+                return ClassScore(pairs, None, None, self.unfit_after)
+            fixed = [plugin.preference(of, candidates) for plugin in self._scores if plugin.has_preference(of)]
+            return ClassScore(pairs, candidates, np.sum(fixed, axis=0), self.unfit_after)
+        except Exception as error:
+            # A node is found without the plugin that fails to like any.
+            self._scores = [plugin for plugin in self._scores if not self._is_blamed(plugin, error)]
+            self._preferring.clear()
+            return self.class_score(of, candidates)
 
     def verdict(self, state: GroupState) -> bool | None:
-        for plugin in self._verdicts:
-            answer = plugin.verdict(state)
-            if answer is not None:
-                return answer
-        return None
+        try:
+            answers = (plugin.verdict(state) for plugin in self._verdicts)
+            return next((answer for answer in answers if answer is not None), None)
+        except Exception as error:
+            self.unfit_after(error)
+            return None
+
+    def _or_else(self, default: A, ask: Callable[[B], A], about: B) -> A:
+        try:
+            return ask(about)
+        except Exception as error:
+            self.unfit_after(error)
+            return default
+
+    def _is_blamed(self, plugin: object, error: Exception) -> bool:
+        self.unfit_after(error)
+        return self._plugins[culprit(error.__traceback__, self._plugins) or ""] is plugin
 
     def _mask(self, of: PodClass) -> Flags | None:
         refusals = self.refusals(of)
@@ -423,6 +517,10 @@ class Tiers:
             ]
             for tier in self._tiers
         ]
+
+
+def _is_by_constraints(plugin: object) -> bool:
+    return isinstance(plugin, SchedulerPlugin) and plugin.BY_CONSTRAINTS
 
 
 Filter = Callable[[Contender, Sequence[Resident]], "list[Resident] | None"]
@@ -447,8 +545,15 @@ def _allowed_by(
 class ClassScore:
     """The summed score of one class of pods; `fixed` holds the preferences over the candidate nodes, where any."""
 
-    def __init__(self, pairs: list[PairScore], candidates: Ints | None, fixed: Floats | None) -> None:
+    def __init__(
+        self,
+        pairs: list[PairScore],
+        candidates: Ints | None,
+        fixed: Floats | None,
+        forgive: Callable[[Exception], object],
+    ) -> None:
         self._pairs = pairs
+        self._forgive = forgive  # notes an error of a plugin, raises any other
         self._candidates = candidates
         self._fixed = fixed
 
@@ -474,7 +579,20 @@ class ClassScore:
         # Always in the same order: sums of floats that differ in the last bit would break ties differently.
         if not self._pairs:
             return np.zeros(count)
-        total = self._pairs[0](lines, placed)
-        for pair in self._pairs[1:]:
-            total = total + pair(lines, placed)
-        return total
+        try:
+            total = self._pairs[0](lines, placed)
+            for pair in self._pairs[1:]:
+                total = total + pair(lines, placed)
+            return total
+        except Exception as error:
+            self._forgive(error)
+            self._pairs = [pair for pair in self._pairs if self._works(pair, lines, placed)]
+            return self._sum(lines, placed, count)
+
+    def _works(self, pair: PairScore, lines: Ints | None, placed: Ints | int) -> bool:
+        try:
+            pair(lines, placed)
+        except Exception as error:
+            self._forgive(error)
+            return False
+        return True

@@ -45,6 +45,7 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
         evictions=tuple(
             Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
         ),
+        failures=tuple(tiers.failures.values()),
     )
 
 
@@ -155,7 +156,9 @@ def _condition(state: GroupState, verdict: bool | None, text: str) -> GroupCondi
 
 def _announcements(state: GroupState, phase: PodGroupPhase, text: str, settling: bool) -> tuple[Announcement, ...]:
     told = [Announcement(NORMAL, "Unschedulable", unfit.message) for unfit in state.refused if unfit.told]
-    if phase in (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
+    if state.invalid is not None and state.invalid.reason is Reason.PLUGIN_FAILED:
+        told.append(Announcement(WARNING, str(Reason.PLUGIN_FAILED), state.invalid.message))
+    elif phase in (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
         if not settling:
             pending = state.counts[PodStatus.PENDING]
             message = f"{pending}/{len(state.group.pods)} tasks in gang unschedulable: {text}"

@@ -23,7 +23,7 @@ def nodes_for(session: Session, tiers: Tiers, of: PodClass, free: Floats, count:
     placing, until nothing comes back.
     """
     mask = tiers.node_mask(of)
-    if count == 1 or session.is_social(of):
+    if count == 1 or tiers.one_by_one(of):
         return _node_for_one(session, tiers, of, free, mask)
     places = room(free, session.asked(of.shape), tiers.most_per_node(of, count))
     if mask is not None:

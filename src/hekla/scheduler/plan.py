@@ -8,6 +8,7 @@ from typing import Any
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Ints
+from hekla.scheduler.blame import PluginFailure
 from hekla.scheduler.rows import Condition, Pod
 from hekla.scheduler.snapshot import Group, Nodes
 
@@ -93,6 +94,7 @@ class Plan:
     groups: tuple[GroupOutcome, ...]
     queues: tuple[QueueOutcome, ...]
     evictions: tuple[Eviction, ...] = ()
+    failures: tuple[PluginFailure, ...] = ()  # of plugins; what they mean for groups is in the outcomes
     due: float | None = None  # when to look again though nothing has changed, in seconds since the epoch
 
     def bindings(self) -> dict[str, str]:

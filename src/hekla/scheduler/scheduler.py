@@ -38,10 +38,12 @@ from hekla.errors import AlreadyExists, ApiError, Disconnected
 from hekla.log import get_logger
 from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
-from hekla.scheduler.config import Config, ConfigError, default_config, parse_config
+from hekla.scheduler.config import Config, ConfigError, default_config, read_config
 from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.failures import RETRY_SECONDS, Failures
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.snapshot import Snapshot
+from hekla.scheduler.watchdog import Watchdog
 
 log = get_logger("scheduler")
 
@@ -53,11 +55,13 @@ _LONGEST_DELAY = 5.0
 class SchedulerSettings:
     scheduler_names: tuple[str, ...] = ("volcano",)
     conf: Path | None = None  # upstream's configuration file; the built-in one where there is none
+    plugins_dir: Path | None = None  # files of plugins; else the folder `plugins` beside the configuration
     default_queue: str = DEFAULT_QUEUE
     period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
     coalesce: float = 0.005  # seconds to wait for more after the first change
     in_flight: int = 64  # bindings on their way at a time
     torn_seconds: float = 20.0  # how long a gang may be bound in part before it is undone
+    plugin_seconds: float = 2.0  # the longest a call of a plugin that is not ours may take
     scheduled_events: int = 16  # gangs up to this size get a Scheduled event for each pod, larger ones one in all
 
 
@@ -84,9 +88,11 @@ class _Scheduler:
         self._rng = rng
         self._settings = settings
         self._executor = executor
-        self._configuration = _Configuration(settings.conf)
+        self._configuration = _Configuration(settings.conf, settings.plugins_dir)
         self._cache = Cache(scheduler_names=settings.scheduler_names, default_queue=settings.default_queue)
         self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
+        self._watchdog = Watchdog(settings.plugin_seconds)
+        self._failures = Failures(clock)
         self._wake = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         self._binder = Binder(
@@ -192,11 +198,16 @@ class _Scheduler:
         self._binder.take(plan, generation)
         if plan.due is not None:
             self._try_again_later(max(plan.due - now, self._settings.period))
+        if plan.failures:
+            self._failures.note(plan.failures)
+            self._try_again_later(RETRY_SECONDS)
 
     async def _decide(self, snapshot: Snapshot, config: Config) -> Plan:
+        lost = self._failures.suspended()
         if self._executor is None:
-            return run_cycle(snapshot, config)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, run_cycle, snapshot, config)
+            with self._watchdog.over(config):
+                return run_cycle(snapshot, config, lost)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, run_cycle, snapshot, config, lost)
 
     def _try_again_later(self, delay: float) -> None:
         """Have a cycle after a while even if nothing changes until then."""
@@ -231,13 +242,14 @@ class _Feed:
 class _Configuration:
     """The configuration in force: the file's, read again when it changed, or the last one that was right."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, plugins_dir: Path | None) -> None:
         self._path = path
+        self._plugins_dir = plugins_dir
         self._seen: tuple[int, int] | None = None
         self._config = default_config()
         if path is not None:
             # A wrong file at start is the person's to see at once; later it must not take a running scheduler down.
-            self._config = parse_config(path.read_text(), source=str(path))
+            self._config = read_config(path, plugins_dir)
             self._seen = self._stamp(path)
 
     def current(self) -> Config:
@@ -247,7 +259,7 @@ class _Configuration:
             stamp = self._stamp(self._path)
             if stamp != self._seen:
                 self._seen = stamp
-                self._config = parse_config(self._path.read_text(), source=str(self._path))
+                self._config = read_config(self._path, self._plugins_dir)
                 log.info("configuration read", path=self._path)
         except (OSError, ConfigError) as error:
             log.error("configuration not used, the last one stays in force", path=self._path, error=error)

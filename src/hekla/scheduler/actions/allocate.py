@@ -61,14 +61,20 @@ def execute(session: Session, tiers: Tiers) -> None:
 def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:
     heaps: dict[str, list[tuple[tuple[object, ...], int, _Work]]] = {}
     for number, state in enumerate(session.groups):
-        if not _is_candidate(session, tiers, state):
-            continue
-        runs = _runs(session, tiers, state)
+        runs = _runs_of_candidate(session, tiers, state)
         if runs:
             heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, _Work(state, runs, number)))
     for heap in heaps.values():
         heapq.heapify(heap)
     return heaps
+
+
+def _runs_of_candidate(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
+    try:
+        return _runs(session, tiers, state) if _is_candidate(session, tiers, state) else []
+    except Exception as error:
+        state.invalid = tiers.unfit_after(error)
+        return []
 
 
 def _is_candidate(session: Session, tiers: Tiers, state: GroupState) -> bool:
@@ -125,8 +131,17 @@ def _nominated_lines(session: Session, state: GroupState, positions: Ints) -> In
 
 def _take_turn(session: Session, tiers: Tiers, work: _Work, alone: bool) -> None:
     """Place pods until the group is ready; keep all of it or nothing."""
-    state = work.state
     statement = Statement(session)
+    try:
+        _fill(session, tiers, work, statement, alone)
+    except Exception as error:
+        statement.discard()
+        work.state.invalid = tiers.unfit_after(error)
+        work.runs.clear()
+
+
+def _fill(session: Session, tiers: Tiers, work: _Work, statement: Statement, alone: bool) -> None:
+    state = work.state
     while work.runs:
         missing = tiers.pods_missing(state, work.runs[0].role)
         placed, stop = _place_run(session, tiers, work, statement, missing, alone)
@@ -248,5 +263,8 @@ def _say_held_back(heap: list[tuple[tuple[object, ...], int, _Work]], tiers: Tie
     """The queue is over its share: its groups wait, and know for whom."""
     for _, _, work in heap:
         run = work.runs[0]
-        _, objection = tiers.queue_room(work.state, run.of.shape, 1)
+        try:
+            _, objection = tiers.queue_room(work.state, run.of.shape, 1)
+        except Exception as error:
+            objection = tiers.unfit_after(error)
         work.state.held_back = work.state.held_back or objection

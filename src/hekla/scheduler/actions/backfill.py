@@ -16,15 +16,22 @@ def execute(session: Session, tiers: Tiers) -> None:
     candidates = [state for state in session.groups if _is_candidate(state, tiers)]
     order = sorted(candidates, key=lambda state: (tiers.queue_key(state.queue), tiers.group_key(state)))
     for state in order:
-        _fill(session, tiers, state)
-        if tiers.group_ready(state):
-            _bind_allocated(state)
+        try:
+            _fill(session, tiers, state)
+            if tiers.group_ready(state):
+                _bind_allocated(state)
+        except Exception as error:
+            # Pods allocated here are bound with the whole group or not at all.
+            state.invalid = tiers.unfit_after(error)
 
 
 def _is_candidate(state: GroupState, tiers: Tiers) -> bool:
     if state.phase is PodGroupPhase.PENDING or not state.pending_best_effort:
         return False
-    state.invalid = tiers.group_valid(state)
+    try:
+        state.invalid = tiers.group_valid(state)
+    except Exception as error:
+        state.invalid = tiers.unfit_after(error)
     return state.invalid is None
 
 

@@ -31,10 +31,11 @@ def execute(session: Session, tiers: Tiers) -> None:
 
 
 def _consider(state: GroupState, tiers: Tiers) -> None:
-    if state.group.row.min_resources is not None:
-        objections = tiers.group_enqueueable(state)
-        if objections is not None:
-            state.refused = tuple(objections)
-            return
-    tiers.group_enqueued(state)
-    state.phase = PodGroupPhase.INQUEUE
+    try:
+        objections = tiers.group_enqueueable(state) if state.group.row.min_resources is not None else None
+        if objections is None:
+            tiers.group_enqueued(state)
+            state.phase = PodGroupPhase.INQUEUE
+    except Exception as error:
+        objections = [tiers.unfit_after(error)]
+    state.refused = tuple(objections or ())

@@ -47,13 +47,25 @@ def hungry_groups(session: Session, tiers: Tiers) -> dict[str, list[GroupState]]
 def _is_hungry(state: GroupState, tiers: Tiers) -> bool:
     if state.phase is PodGroupPhase.PENDING or not state.counts[PodStatus.PENDING]:
         return False
-    return tiers.group_starving(state) and tiers.group_valid(state) is None
+    try:
+        return tiers.group_starving(state) and tiers.group_valid(state) is None
+    except Exception as error:
+        state.invalid = tiers.unfit_after(error)
+        return False
 
 
 def _for_group(session: Session, tiers: Tiers, residents: Residents, state: GroupState) -> None:
     """Everything the group lacks, from other groups; kept only if it then has its minimum."""
-    rules = _RulesFor(session, tiers, residents, state, False)
-    statement, pods = Statement(session), pods_to_try(session, tiers, state)
+    statement = Statement(session)
+    try:
+        _seek_room(session, tiers, statement, residents, state)
+    except Exception as error:
+        statement.discard()
+        state.invalid = tiers.unfit_after(error)
+
+
+def _seek_room(session: Session, tiers: Tiers, statement: Statement, residents: Residents, state: GroupState) -> None:
+    rules, pods = _RulesFor(session, tiers, residents, state, False), pods_to_try(session, tiers, state)
     hopeless: list[tuple[object, ...]] = []
     while pods and tiers.group_starving(state):
         contender = pods.pop(0)
@@ -70,13 +82,16 @@ def _for_group(session: Session, tiers: Tiers, residents: Residents, state: Grou
 def _inside_group(session: Session, tiers: Tiers, residents: Residents, state: GroupState) -> None:
     """Pods left over, from less important pods of their own group, one at a time."""
     rules = _RulesFor(session, tiers, residents, state, True)
-    for contender in pods_to_try(session, tiers, state):
-        statement = Statement(session)
-        if not _may_preempt(session, tiers, contender):
-            return
-        if not make_room(session, tiers, statement, contender, rules(contender)):
-            return
-        statement.commit()
+    try:
+        for contender in pods_to_try(session, tiers, state):
+            statement = Statement(session)
+            if not _may_preempt(session, tiers, contender):
+                return
+            if not make_room(session, tiers, statement, contender, rules(contender)):
+                return
+            statement.commit()
+    except Exception as error:
+        state.invalid = tiers.unfit_after(error)
 
 
 class _RulesFor:

@@ -39,6 +39,14 @@ def _rules(session: Session, tiers: Tiers, queue: str) -> Rules:
 def _for_group(session: Session, tiers: Tiers, state: GroupState, rules: Rules) -> None:
     """Everything the group lacks; kept only if it then has its minimum."""
     statement = Statement(session)
+    try:
+        _seek_room(session, tiers, statement, state, rules)
+    except Exception as error:
+        statement.discard()
+        state.invalid = tiers.unfit_after(error)
+
+
+def _seek_room(session: Session, tiers: Tiers, statement: Statement, state: GroupState, rules: Rules) -> None:
     pods = pods_to_try(session, tiers, state)
     hopeless: list[tuple[object, ...]] = []
     while pods and tiers.group_starving(state):

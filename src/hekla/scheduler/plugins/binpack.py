@@ -14,6 +14,8 @@ from hekla.scheduler.session import Session
 class Binpack(SchedulerPlugin, NodeScore):
     """The fuller a node would be in the resources a pod asks for, the better."""
 
+    BY_CONSTRAINTS: ClassVar[bool] = True
+
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
         "binpack.weight": Argument(float, 1.0),
         "binpack.cpu": Argument(float, 1.0),

@@ -21,6 +21,8 @@ NODE_GROUP = "volcano.sh/nodegroup-name"
 class NodeGroup(SchedulerPlugin, NodeFilter, NodeScore):
     """A queue's pods go only to the groups of nodes it names, rather to those it prefers."""
 
+    BY_CONSTRAINTS: ClassVar[bool] = True
+
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
         "strict": Argument(bool, True),
         "enablePreferredOrder": Argument(bool, False),

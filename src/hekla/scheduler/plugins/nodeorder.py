@@ -23,6 +23,8 @@ _GPU = "nvidia.com/gpu"
 class NodeOrder(SchedulerPlugin, NodeScore):
     """Spread by free room and balance; then preferred affinity and taints one would rather avoid."""
 
+    BY_CONSTRAINTS: ClassVar[bool] = True
+
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
         "leastrequested.weight": Argument(int, 1),
         "mostrequested.weight": Argument(int, 0),

@@ -26,6 +26,8 @@ _UNEVEN = "node(s) didn't match pod topology spread constraints"
 class Predicates(SchedulerPlugin, NodeFilter):
     """Selectors, taints, cordons, host ports, the company of other pods; kube-scheduler's words for each refusal."""
 
+    BY_CONSTRAINTS: ClassVar[bool] = True
+
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
         "predicate.NodeAffinityEnable": Argument(bool, True),
         "predicate.NodePortsEnable": Argument(bool, True),

@@ -76,6 +76,8 @@ class _Layout:
 class TaskTopology(SchedulerPlugin, PodOrder, NodeScore):
     """Pods are put into buckets by the affinity of their roles; nodes that can take more of a bucket come first."""
 
+    BY_CONSTRAINTS: ClassVar[bool] = True
+
     ARGUMENTS: ClassVar[Mapping[str, Argument]] = {_WEIGHT: Argument(int, 1)}
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:

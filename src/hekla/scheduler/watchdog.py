@@ -1,0 +1,90 @@
+"""Time budgets for plugins: a call that never ends must not end scheduling.
+
+While a cycle runs, a thread knocks on the main thread a few times a second; whoever is found in the same call of the
+same plugin for too long, or in too many calls of it, is lost for the cycle. Plugins that come with Hekla are not
+watched, and with no others nothing is started. Works where cycles run in the main thread, as they do in
+`hekla scheduler`: only there a sleeping call can be woken up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import FrameType
+
+from hekla.scheduler.blame import PluginFailure, PluginLost
+from hekla.scheduler.config import Config
+
+_KNOCK = signal.SIGVTALRM
+_KNOCKS_PER_CALL = 8  # within the budget of one call
+_CALLS_PER_CYCLE = 5.0  # all calls of a cycle together may take this many times the budget of one
+_OURS = "hekla."
+
+
+class Watchdog:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._knock_seconds = seconds / _KNOCKS_PER_CALL
+        self._names: Mapping[str, str] = {}  # by module
+        self._call: FrameType | None = None
+        self._knocks = 0
+        self._of_plugin: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def over(self, config: Config) -> Iterator[None]:
+        """Watch the plugins of a configuration while the block runs."""
+        entries = [entry for tier in config.tiers for entry in tier if not entry.plugin.__module__.startswith(_OURS)]
+        if not entries or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._names = {entry.plugin.__module__: entry.name for entry in entries}
+        self._call, self._knocks = None, 0
+        self._of_plugin.clear()
+        done = threading.Event()
+        # Never taken back: a knock on its way when the block ends must find somebody at home.
+        signal.signal(_KNOCK, self._look)
+        knocking = threading.Thread(target=self._knock, args=(done,), name="watchdog", daemon=True)
+        knocking.start()
+        try:
+            yield
+        finally:
+            self._names = {}
+            done.set()
+            knocking.join()
+
+    def _knock(self, done: threading.Event) -> None:
+        while not done.wait(self._knock_seconds):
+            signal.pthread_kill(threading.main_thread().ident or 0, _KNOCK)
+
+    def _look(self, _: int, frame: FrameType | None) -> None:
+        call, name = self._plugin_call(frame)
+        if call is None:
+            self._call = None
+            return
+        self._knocks = self._knocks + 1 if call is self._call else 1
+        self._call = call
+        self._of_plugin[name] += 1
+        in_all = self._of_plugin[name] * self._knock_seconds
+        if self._knocks >= _KNOCKS_PER_CALL:
+            self._end(name, f"a call took longer than {self._seconds:g} s", frame)
+        elif in_all >= _CALLS_PER_CYCLE * self._seconds:
+            self._end(name, f"its calls took longer than {_CALLS_PER_CYCLE * self._seconds:g} s in one cycle", frame)
+
+    def _plugin_call(self, frame: FrameType | None) -> tuple[FrameType | None, str]:
+        """The outermost frame of a watched plugin: where it was called."""
+        found: tuple[FrameType | None, str] = (None, "")
+        while frame is not None:
+            name = self._names.get(str(frame.f_globals.get("__name__")))
+            if name is not None:
+                found = (frame, name)
+            frame = frame.f_back
+        return found
+
+    def _end(self, name: str, text: str, frame: FrameType | None) -> None:
+        self._call = None
+        trace = "".join(traceback.format_stack(frame)).rstrip()
+        raise PluginLost(PluginFailure(name, text, trace, slow=True))

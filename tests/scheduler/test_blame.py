@@ -1,0 +1,214 @@
+"""Plugins that raise or hang: those they are asked about wait and say whose fault it is, the rest goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hekla.api.kinds import EVENT
+from hekla.scheduler.config import Config, parse_config
+from hekla.scheduler.scheduler import SchedulerSettings
+from hekla.scheduler.watchdog import Watchdog
+from tests.scheduler.miniature import Miniature
+from tests.scheduler.test_scheduler import MEMBERS, Stage, on_stage
+
+CONF = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: proportion}, {name: rogue}]
+"""
+HEAD = """
+import time
+import numpy as np
+from hekla.scheduler.extension import *
+from hekla.scheduler.fit import Refusal
+
+class Rogue(SchedulerPlugin, POINT):
+"""
+PICKY_FILTER = """
+    def refusals(self, of):
+        if (0, 2000.0) in self.session.asked(of.shape):
+            raise ValueError("two is too many")
+        return []
+"""
+GROUPS = [{"name": "one", "min": 1, "pods": [{"cpu": 1}]}, {"name": "two", "min": 1, "pods": [{"cpu": 2}]}]
+
+
+def rogue(folder: Path, point: str, body: str) -> Config:
+    (folder / "rogue.py").write_text(HEAD.replace("POINT", point) + body)
+    return parse_config(CONF, plugins_dir=folder)
+
+
+def world(config: Config, groups: list[dict[str, Any]] | None = None) -> Miniature:
+    found = Miniature(config)
+    found.add({"queues": [{"name": "root"}, {"name": "default"}], "nodes": [{"name": "n1", "cpu": 8}]})
+    found.add({"groups": GROUPS if groups is None else groups})
+    return found
+
+
+def test_who_it_fails_on_waits_with_its_name_and_the_others_go(tmp_path: Path) -> None:
+    found = world(rogue(tmp_path, "NodeFilter", PICKY_FILTER))
+    found.settle()
+    assert found.node_of("one-t-0") == "n1"
+    assert found.node_of("two-t-0") is None
+    assert found.waiting_of("two")[0] == "PluginFailed"
+    told = [event for event in found.events["PodGroup/two"] if "PluginFailed" in event]
+    assert told == ["Warning PluginFailed: scheduler plugin rogue failed: ValueError: two is too many"]
+
+
+@pytest.mark.parametrize(
+    ("point", "body"),
+    [
+        ("NodeFilter", "    def __init__(self, *given):\n        raise KeyError('no data')"),
+        (
+            "GroupReady",
+            "    def __init__(self, arguments, session):\n        super().__init__(arguments, session)\n"
+            "        session.listeners.append(self.moved)\n"
+            "    def group_ready(self, state): return True\n    def pods_missing(self, state, role): return 1\n"
+            "    def moved(self, state, shape, count): raise KeyError('no data')",
+        ),
+    ],
+    ids=["opening", "listening"],
+)
+def test_one_that_cannot_work_at_all_holds_everything_back_and_says_so(tmp_path: Path, point: str, body: str) -> None:
+    found = world(rogue(tmp_path, point, body))
+    found.settle()
+    for name in ("one", "two"):
+        assert found.node_of(f"{name}-t-0") is None
+        assert found.waiting_of(name)[0] == "PluginFailed"
+        assert (
+            "Warning PluginFailed: scheduler plugin rogue failed: KeyError: 'no data'"
+            in (found.events[f"PodGroup/{name}"])
+        )
+
+
+@pytest.mark.parametrize(
+    ("point", "body"),
+    [
+        ("NodeScore", "    def pair_score(self, shape): raise ValueError('x')"),
+        ("NodeScore", "    def pair_score(self, shape): return self.score\n    def score(self, *given): 1 / 0"),
+        ("NodeScore", "    def has_preference(self, of): return True\n    def preference(self, of, at): 1 / 0"),
+        ("NodeScore", "    def __init__(self, *given): 1 / 0"),
+        ("GroupOrder", "    def group_key(self, state): raise ValueError('x')"),
+        ("QueueOrder", "    def queue_key(self, queue): raise ValueError('x')"),
+    ],
+)
+def test_fix_A26_one_that_only_has_opinions_is_passed_over(tmp_path: Path, point: str, body: str) -> None:
+    found = world(rogue(tmp_path, point, body))
+    plan = found.cycle()
+    assert [failure.plugin for failure in plan.failures] == ["rogue"]
+    found.settle()
+    assert found.node_of("one-t-0") == found.node_of("two-t-0") == "n1"
+
+
+@pytest.mark.parametrize(
+    ("point", "method"),
+    [
+        ("GroupValid", "group_valid"),
+        ("GroupReady", "group_ready"),
+        ("GroupReady", "pods_missing"),
+        ("GroupEnqueueable", "group_enqueueable"),
+        ("GroupEnqueueable", "group_enqueued"),
+        ("QueueOverused", "queue_overused"),
+        ("QueueRoom", "queue_room"),
+        ("NodeFilter", "refusals"),
+        ("NodeFilter", "most_per_node"),
+        ("PodOrder", "pod_keys"),
+    ],
+)
+def test_no_point_lets_an_error_out_and_nothing_is_placed_against_it(tmp_path: Path, point: str, method: str) -> None:
+    found = world(
+        rogue(tmp_path, point, f"    def {method}(self, *given): raise ValueError('no')"),
+        [{"name": "g", "min": 2, "needs": {"cpu": 1}, "pods": [{"cpu": 1}, {"cpu": 1}, {}]}],
+    )
+    plan = found.cycle()
+    assert not plan.placements
+    assert {failure.plugin for failure in plan.failures} == {"rogue"}
+
+
+@pytest.mark.parametrize(
+    ("point", "method"),
+    [
+        ("Preemptable", "preemptable"),
+        ("GroupStarving", "group_starving"),
+        ("GroupPipelined", "group_pipelined"),
+        ("VictimQueueOrder", "victim_queue_key"),
+    ],
+)
+def test_nobody_is_evicted_where_a_plugin_fails(tmp_path: Path, point: str, method: str) -> None:
+    (tmp_path / "rogue.py").write_text(
+        HEAD.replace("POINT", point) + f"    def {method}(self, *given): raise ValueError('no')"
+    )
+    plugins = "[{name: conformance}, {name: gang}, {name: priority}, {name: predicates}, {name: rogue}]"
+    text = f'actions: "allocate, preempt"\ntiers: [{{plugins: {plugins}}}]'
+    found = Miniature(parse_config(text, plugins_dir=tmp_path))
+    found.add({"queues": [{"name": "default"}], "nodes": [{"name": "n1", "cpu": 1}], "classes": {"high": 9}})
+    found.add({"groups": [{"name": "low", "min": 0, "cpu": 1, "pods": [{"node": "n1"}]}]})
+    found.add({"groups": [{"name": "high", "min": 1, "class": "high", "pods": [{"cpu": 1, "class": "high"}]}]})
+    plan = found.cycle()
+    assert not plan.evictions
+    assert {failure.plugin for failure in plan.failures} == {"rogue"}
+
+
+def test_an_error_of_our_own_is_not_blamed_on_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("hekla.scheduler.actions.allocate.nodes_for", broken)
+    with pytest.raises(RuntimeError, match="ours"):
+        world(rogue(tmp_path, "GroupOrder", "    def group_key(self, state): return 0.0")).cycle()
+
+
+@pytest.mark.parametrize("hang", ["time.sleep(60)", "[0 for _ in iter(int, 1)]", "self.waste()"])
+def test_a_call_that_takes_too_long_is_ended(tmp_path: Path, hang: str) -> None:
+    body = f"""
+    def waste(self):
+        while True:
+            try:
+                time.sleep(1)
+            except Exception:
+                pass
+    def refusals(self, of):
+        {hang}
+"""
+    config = rogue(tmp_path, "NodeFilter", body)
+    found = world(config)
+    with Watchdog(0.2).over(config):
+        plan = found.cycle()
+    assert [(failure.plugin, failure.text) for failure in plan.failures] == [("rogue", "a call took longer than 0.2 s")]
+    assert not plan.placements
+
+
+def test_many_slow_calls_are_too_slow_together(tmp_path: Path) -> None:
+    body = "    def group_key(self, state):\n        time.sleep(0.04)\n        return 0.0\n"
+    config = rogue(tmp_path, "GroupOrder", body)
+    found = world(config, [{"name": f"g{n}", "pods": [{"cpu": 1}]} for n in range(60)])
+    with Watchdog(0.1).over(config):
+        plan = found.cycle()
+    assert [failure.text for failure in plan.failures] == ["its calls took longer than 0.5 s in one cycle"]
+    assert len(plan.placements) == 8
+
+
+def test_the_running_scheduler_tells_it_once_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "rogue.py").write_text(HEAD.replace("POINT", "NodeFilter") + PICKY_FILTER)
+    (tmp_path / "conf").write_text(CONF)
+
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1", "cpu": 8}]})
+        await stage.add({"groups": [{"name": "a", "min": 3, "pods": [{}, {}, {}]}]})
+        await stage.add({"groups": [{"name": "b", "min": 1, "pods": [{"cpu": 2}]}]})
+        stage.start(SchedulerSettings(conf=tmp_path / "conf"))
+        await stage.until_bound(*MEMBERS)
+        await stage.until(lambda: _is_told(stage))
+        assert not await stage.node_of("b-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
+async def _is_told(stage: Stage) -> bool:
+    events = [event for event in (await stage.client.list(EVENT)).items if event["reason"] == "PluginFailed"]
+    return [event["message"] for event in events] == ["scheduler plugin rogue failed: ValueError: two is too many"]
