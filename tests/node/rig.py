@@ -133,9 +133,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(account: str) -> AsyncIterator[Rig]:
+async def rig(account: str, *, parent: Path | None = None) -> AsyncIterator[Rig]:
     """An API server and a place for a node; whatever the test leaves running is ended."""
-    home = Path(tempfile.mkdtemp(prefix="hekla-node-"))
+    home = Path(tempfile.mkdtemp(prefix="hekla-node-", dir=parent))
     home.chmod(0o755)
     clock, rng = SystemClock(), random.Random(1)
     (home / "ca.crt").write_text("the certificate pods trust\n")

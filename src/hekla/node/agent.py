@@ -28,11 +28,13 @@ from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import find_cgroups
 from hekla.node.hooks.images import Images
 from hekla.node.hooks.mounts import hidden_paths
+from hekla.node.hooks.processes import bound_processes, most_processes
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.registration import Registration, capacity
 from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
+from hekla.node.storage import StorageKeeper
 from hekla.node.switch_client import SwitchClient
 from hekla.node.worker import Worker
 
@@ -89,6 +91,8 @@ class Agent:
         wanted = {uid_of(pod) for pod in self._pods.all()}
         await asyncio.to_thread(self._clear_orphans, wanted)
         self._pods.subscribe(self._hear)
+        keeper = StorageKeeper(self._context.settings.data_dir, lambda: self._workers.values())
+        self._tasks.create_task(keeper.run())
 
     def _hear(self, update: Update) -> None:
         uid = uid_of(update.obj)
@@ -137,7 +141,8 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     isolated = use_namespaces(settings.isolation)
     cgroups = find_cgroups(settings.data_dir)
     # It makes itself ready while the rest goes on.
-    spawner = Spawner(settings.data_dir)
+    most = settings.processes or most_processes()
+    spawner = Spawner(settings.data_dir, lambda process: bound_processes(cgroups, process, most))
     spawner.start()
     switch: SwitchClient | None = None
     facts: dict[str, object] = {}

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     NO_IMAGE = "ErrImageNeverPull"
     STATUS_UNKNOWN = "ContainerStatusUnknown"
     DEADLINE = "DeadlineExceeded"
+    EVICTED = "Evicted"
     SHUTDOWN = "NodeShutdown"
     UNSUPPORTED = "NotSupported"
 

@@ -20,6 +20,7 @@ class NodeSettings:
     gpus: int = 0
     first_gpu: int = 0  # their numbers begin here: nodes of one machine share its devices
     pods: int = 110
+    processes: int | None = None  # of all pods together; None: half of what the machine allows
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     client_ca: Path | None = None

@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
@@ -43,8 +44,10 @@ class SpawnError(HeklaError):
 class Spawner:
     """The agent's side. Started when first needed, and again when it has died."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, started: Callable[[int], None] = lambda _: None) -> None:
+        """`started` is told the number of every process that is started, before it forks anything."""
         self._data_dir = data_dir
+        self._started = started
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -76,6 +79,7 @@ class Spawner:
         finally:
             theirs.close()
         self._control = ours
+        self._started(self._process.pid)
 
     def fork(self, task: Task, descriptors: list[int]) -> None:
         """Have a shim forked that takes over copies of these descriptors."""

@@ -63,6 +63,20 @@ class Worker:
         self._starter = Starter(context, self._directory)
         self._tasks: asyncio.TaskGroup | None = None
 
+    @property
+    def pod(self) -> Obj:
+        return self._pod
+
+    @property
+    def directory(self) -> PodDirectory:
+        return self._directory
+
+    def evict(self, message: str) -> None:
+        """Fail the pod, at once: its containers get no time to write more. Nothing happens to one that is over."""
+        if self._runtime.failed is None and self._runtime.anything_running:
+            self._fail(Reason.EVICTED, message)
+            self._wake.set()
+
     def update(self, pod: Obj | None) -> None:
         """The API server's newest word on the pod; None when its object is gone."""
         if pod is None:
@@ -219,6 +233,8 @@ class Worker:
 
     async def _stop_containers(self) -> None:
         """Main containers first, then sidecars: asked, then made to."""
+        failed = self._runtime.failed
+        grace = 0.0 if failed is not None and failed.reason == Reason.EVICTED else None
         sidecars = [each["name"] for each in init_containers(self._pod) if is_sidecar(each)]
         others = [name for name in self._runtime.containers if name not in sidecars]
         for names in (others, sidecars):
@@ -226,7 +242,7 @@ class Worker:
                 for name in names:
                     last = self._runtime.containers[name].last
                     if last is not None and last.running:
-                        tasks.create_task(self._stop(name, last.number, f"Stopping container {name}", None))
+                        tasks.create_task(self._stop(name, last.number, f"Stopping container {name}", grace))
 
     async def _stop(self, name: str, number: int, message: str, grace: float | None) -> None:
         """See one attempt to its end: its preStop hook, a request, and force when its time is up."""

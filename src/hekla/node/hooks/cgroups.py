@@ -8,6 +8,7 @@ enforced and the pod is told so. What was found is on record, so that a sweep ca
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from hekla.node import records
 
 RECORD = "cgroups.json"
 _MOUNTS = Path("/sys/fs/cgroup")
-_CONTROLLERS = ("memory", "cpu")
+_CONTROLLERS = ("memory", "cpu", "pids")
+_SHIMS = "shims"  # in v2 only the leaves of the tree may have processes
+_LEAVE_SECONDS = 2.0
 _PERIOD = 100_000
 _LEAST_QUOTA = 1_000
 
@@ -41,8 +44,19 @@ class Cgroups:
                 (Path(root, name) / file).write_text(value)
         return [str(folder) for folder in folders]
 
+    def bound_processes(self, process: int, most: int) -> bool:
+        """Let this process, and all it will fork, be no more than so many. False where there is no group for that."""
+        root = Path(self.roots.get("pids", "/nowhere"))
+        if not (root / "pids.max").exists():
+            return False
+        (root / "pids.max").write_text(str(most))
+        group = root / _SHIMS if self.unified else root
+        group.mkdir(exist_ok=True)
+        (group / "cgroup.procs").write_text(str(process))
+        return True
+
     def remove(self, prefix: str = "") -> None:
-        """Remove the groups whose names begin so. Nothing may run in them any more."""
+        """Remove the groups whose names begin so, or all. Whatever ran in them has been told to end."""
         for root in dict.fromkeys(self.roots.values()):
             if not Path(root).is_dir():
                 continue
@@ -50,7 +64,7 @@ class Cgroups:
                 if folder.is_dir() and folder.name.startswith(prefix):
                     _remove(folder)
             if not prefix:
-                _remove(Path(root))
+                _remove_when_empty(Path(root))
 
 
 def limit_files(container: Obj, controller: str, *, unified: bool) -> list[tuple[str, str]]:
@@ -158,6 +172,16 @@ def _can_enter(root: Path) -> bool:
 def _weight(shares: int) -> int:
     """cgroup v2's 1..10000 for v1's 2..262144, by the formula container engines share."""
     return 1 + ((min(shares, 262_144) - 2) * 9999) // 262_142
+
+
+def _remove_when_empty(folder: Path) -> None:
+    """Processes that have been killed need a moment to be gone, and v1 tells nobody when they are."""
+    deadline = time.monotonic() + _LEAVE_SECONDS
+    while folder.is_dir() and time.monotonic() < deadline:
+        _remove(folder / _SHIMS)
+        _remove(folder)
+        if folder.is_dir():
+            time.sleep(0.01)
 
 
 def _remove(folder: Path) -> None:
