@@ -91,6 +91,8 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--plugin-budget", default="2s", help="Longest call of a plugin of your own.")
 @click.option("--default-queue", default="default")
 @click.option("--schedule-period", default="1s", help="Longest pause between two cycles.")
+@click.option("--enable-metrics", is_flag=True, help="Serve figures for Prometheus at /metrics.")
+@click.option("--listen-address", default=":8080", help="Where to serve them.")
 @click.option("--log-level", default="info", type=_LEVELS)
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the gang scheduler.
@@ -108,6 +110,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             plugins_dir=flags["plugins_dir"],
             plugin_seconds=_seconds("--plugin-budget", flags["plugin_budget"]),
             default_queue=flags["default_queue"],
+            metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
             period=_seconds("--schedule-period", flags["schedule_period"]),
         )
         async with cluster.connection().client() as client:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Columns, Floats, exceeded
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.rows import Queue, show_amount
@@ -50,6 +52,13 @@ class Account:
         detail = f"queue {self.queue.name}: {asked_and_left(columns.names, lines, minimum, left)}"
         return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}", detail)
 
+    def figures(self, columns: Columns) -> Iterator[Figure]:
+        columns_of = partial(queue_figures, columns, self.queue.name)
+        yield from columns_of("allocated", self.allocated)
+        yield from columns_of("request", self.request.tolist())
+        yield from columns_of("deserved", self.deserved)
+        yield from columns_of("inqueue", self.entered.tolist())
+
     def arithmetic(self, columns: Columns, asked: _Asked, limit: Sequence[float], word: str) -> str:
         """`cpu: 2 asked, 3 in use, 4 <word>` for what is asked beyond the limit."""
         return "; ".join(
@@ -59,6 +68,17 @@ class Account:
             for column, amount in asked
             if column != columns.pods and self.allocated[column] + amount > limit[column]
         )
+
+
+def queue_figures(columns: Columns, name: str, word: str, amounts: Sequence[float]) -> Iterator[Figure]:
+    """A queue's amounts under upstream's three names."""
+    for column, amount in zip(columns.names, amounts):
+        if column == CPU:
+            yield Figure(f"queue_{word}_milli_cpu", (name,), float(amount))
+        elif column == MEMORY:
+            yield Figure(f"queue_{word}_memory_bytes", (name,), float(amount))
+        elif amount:
+            yield Figure(f"queue_{word}_scalar_resources", (name, column), float(amount))
 
 
 def members_by_queue(session: Session) -> dict[str, list[Group]]:

@@ -24,6 +24,7 @@ from hekla.clock import Clock
 from hekla.errors import ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
+from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.references import group_reference, pod_reference
 from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
@@ -75,6 +76,7 @@ class Binder:
         scheduled_events: int,
         scheduler_name: str,
         torn_seconds: float,
+        metrics: SchedulerMetrics | None,
         wake: Callable[[], None],
     ) -> None:
         self._client = client
@@ -85,6 +87,7 @@ class Binder:
         self._in_flight = in_flight
         self._scheduled_events = scheduled_events
         self._scheduler_name = scheduler_name
+        self._metrics = metrics
         self._wake = wake
         self._bindings: WorkQueue[int] = WorkQueue()
         self._gangs: dict[int, list[tuple[Pod, str]]] = {}
@@ -123,6 +126,8 @@ class Binder:
                 log.info("placement overtaken", group=placement.group.name)
                 self._wake()
                 continue
+            if self._metrics is not None:
+                self._metrics.assumed(placement)
             gang = list(placement.pairs())
             for pod, _ in gang:
                 self._wishes.pop(("pod", pod.uid), None)
@@ -153,7 +158,9 @@ class Binder:
     async def _bind(self, gang: list[tuple[Pod, str]]) -> None:
         """Place pods that belong together: all of them or none, where the server can promise that."""
         bindings = [Binding(pod.namespace, pod.name, node, pod.uid) for pod, node in gang]
-        pods = [pod for pod, _ in gang]
+        pods, started = [pod for pod, _ in gang], self._clock.monotonic()
+        if self._metrics is not None:
+            self._metrics.binding([pod.created for pod in pods])
         try:
             if self._torn.needs_rehearsal(pods) and not await self._would_all_be_bound(gang, bindings):
                 return
@@ -168,6 +175,9 @@ class Binder:
                 self._bound(pod, node, announce=announce)
             else:
                 await self._refused(pod, node, answer)
+        if self._metrics is not None:
+            bound = [pod.created for pod, answer in zip(pods, answers) if answer is None]
+            self._metrics.answered(bound, len(pods) - len(bound), self._clock.monotonic() - started)
         self._torn.note(pods, answers)
 
     async def _would_all_be_bound(self, gang: list[tuple[Pod, str]], bindings: list[Binding]) -> bool:

@@ -15,27 +15,36 @@ from hekla.scheduler.outcome import make_plan
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.session import Session
 from hekla.scheduler.snapshot import Snapshot
+from hekla.scheduler.timings import Timings
 
 
-def run_cycle(snapshot: Snapshot, config: Config, lost: Mapping[str, PluginFailure] | None = None) -> Plan:
+def run_cycle(
+    snapshot: Snapshot,
+    config: Config,
+    lost: Mapping[str, PluginFailure] | None = None,
+    timings: Timings | None = None,
+) -> Plan:
     """`lost` names plugins that are not to be asked, and why; what only they could allow waits."""
     lost = dict(lost or {})
     while True:
         try:
-            return _run_cycle(snapshot, config, lost)
+            return _run_cycle(snapshot, config, lost, timings or Timings())
         except PluginLost as error:
             # Nothing outside has changed: start again without it.
             lost[error.failure.plugin] = error.failure
 
 
-def _run_cycle(snapshot: Snapshot, config: Config, lost: Mapping[str, PluginFailure]) -> Plan:
+def _run_cycle(snapshot: Snapshot, config: Config, lost: Mapping[str, PluginFailure], timings: Timings) -> Plan:
     # 1. A session is the snapshot made tentative: everything in it can be undone.
-    session = Session(snapshot, action_names=config.action_names)
+    started = timings.now()
+    session = Session(snapshot, action_names=config.action_names, timings=timings)
     # 2. Plugins prepare their columns.
     tiers = open_plugins(config, session, lost)
+    timings.opening += timings.now() - started
     # 3. Actions run in the configured order; each commits or discards group by group.
     for action in config.actions:
-        action.execute(session, tiers)
+        with timings.of(timings.actions, action.name):
+            action.execute(session, tiers)
     # 4. Hand over what was decided. Nothing outside has changed yet.
     return make_plan(session, tiers)
 
@@ -51,7 +60,8 @@ def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -
         return OpenPlugin(entry.name, stand_in(entry.plugin, session, failure), frozenset())
     listeners, movers = len(session.listeners), len(session.movers)
     try:
-        plugin = entry.plugin(entry.arguments, session)
+        with session.timings.of(session.timings.plugins, f"{entry.name}/OnSessionOpen"):
+            plugin = entry.plugin(entry.arguments, session)
     except Exception as error:
         raise PluginLost(failure_of(entry.name, error)) from error
     session.listeners[listeners:] = [Guarded(entry.name, listener) for listener in session.listeners[listeners:]]

@@ -28,6 +28,7 @@ class Rules:
     by_score: bool  # the best node first, else in the order of nodes
     needs_candidates: bool  # a node where nobody could leave is passed over
     queue_limited: bool  # the queue's limit has to hold as well
+    counted: bool = False  # attempts appear in the figures
 
 
 def make_room(session: Session, tiers: Tiers, statement: Statement, contender: Contender, rules: Rules) -> bool:
@@ -81,6 +82,9 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
     freed = sum((session.request(victim.shape) for victim in victims), session.free_later_on(line))
     if not np.all(freed >= session.request(contender.shape)):
         return False
+    if rules.counted:
+        session.tallies.attempts += 1
+        session.tallies.victims = len(victims)
     evicted = 0
     while not _fits(session, tiers, contender, line, queue_limited=rules.queue_limited):
         if evicted == len(victims):

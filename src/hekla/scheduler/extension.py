@@ -7,7 +7,7 @@ the configuration file that turns it off for a plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, TypeVar
@@ -17,11 +17,13 @@ import numpy as np
 from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.blame import PluginFailure, culprit, failure_of
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.snapshot import Group
+from hekla.scheduler.timings import PREDICATE
 
 PairScore = Callable[["Ints | None", "Ints | int"], Floats]
 
@@ -208,6 +210,14 @@ class NodeScore:
 
     def preference(self, of: PodClass, candidates: Ints) -> Floats:
         """The score of each candidate node for such reasons, relative to the candidates."""
+        raise NotImplementedError
+
+
+class Measured:
+    switch: ClassVar[str] = ""
+
+    def figures(self) -> Iterable[Figure]:
+        """What there is to measure, as of the end of the cycle; asked only when somebody looks."""
         raise NotImplementedError
 
 
@@ -490,6 +500,10 @@ class Tiers:
             self.unfit_after(error)
             return None
 
+    def figures(self) -> Iterator[Figure]:
+        for plugin in self._all(Measured):
+            yield from plugin.figures()
+
     def _or_else(self, default: A, ask: Callable[[B], A], about: B) -> A:
         try:
             return ask(about)
@@ -502,7 +516,10 @@ class Tiers:
         return self._plugins[culprit(error.__traceback__, self._plugins) or ""] is plugin
 
     def _mask(self, of: PodClass) -> Flags | None:
+        timings = self._session.timings
+        started = timings.now()
         refusals = self.refusals(of)
+        timings.stages[PREDICATE] += timings.now() - started
         return ~np.logical_or.reduce([refusal.nodes for refusal in refusals]) if refusals else None
 
     def _all(self, point: type[P]) -> list[P]:

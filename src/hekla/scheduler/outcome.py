@@ -46,6 +46,8 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
             Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
         ),
         failures=tuple(tiers.failures.values()),
+        tallies=session.tallies,
+        figures=tiers.figures,
     )
 
 
@@ -98,6 +100,7 @@ def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: b
         condition=condition,
         announcements=_announcements(state, phase, text, settling),
         pod_conditions=() if settling else _pod_conditions(session, state, text),
+        missing=_missing(state) if verdict is False else 0,
         settling=settling,
         filling=state.invalid is not None and state.invalid.reason is Reason.GANG_NOT_COMPLETE,
         waiting=None if settling else _waiting(state, decision),
@@ -147,11 +150,14 @@ def _condition(state: GroupState, verdict: bool | None, text: str) -> GroupCondi
     if verdict is True:
         return GroupCondition(PodGroupCondition.SCHEDULED, _SCHEDULED_REASON, "")
     if verdict is False:
-        nearly = sum(1 for tried in state.tried.values() if tried.status is PodStatus.ALLOCATED)
-        missing = state.group.row.min_member - (state.ready_pods + nearly)
-        message = f"{missing}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
+        message = f"{_missing(state)}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
         return GroupCondition(PodGroupCondition.UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, message)
     return None
+
+
+def _missing(state: GroupState) -> int:
+    nearly = sum(1 for tried in state.tried.values() if tried.status is PodStatus.ALLOCATED)
+    return state.group.row.min_member - (state.ready_pods + nearly)
 
 
 def _announcements(state: GroupState, phase: PodGroupPhase, text: str, settling: bool) -> tuple[Announcement, ...]:

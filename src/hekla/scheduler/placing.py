@@ -11,6 +11,7 @@ from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
 from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import Clause, FitError
 from hekla.scheduler.session import PodClass, Session
+from hekla.scheduler.timings import SCORING
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
 _NO_SLOT = "node(s) pod number exceeded"
@@ -23,6 +24,15 @@ def nodes_for(session: Session, tiers: Tiers, of: PodClass, free: Floats, count:
     placing, until nothing comes back.
     """
     mask = tiers.node_mask(of)
+    timings = session.timings
+    started = timings.now()
+    try:
+        return _best_nodes(session, tiers, of, free, count, mask)
+    finally:
+        timings.stages[SCORING] += timings.now() - started
+
+
+def _best_nodes(session: Session, tiers: Tiers, of: PodClass, free: Floats, count: int, mask: Flags | None) -> Ints:
     if count == 1 or tiers.one_by_one(of):
         return _node_for_one(session, tiers, of, free, mask)
     places = room(free, session.asked(of.shape), tiers.most_per_node(of, count))

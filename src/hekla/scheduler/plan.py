@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Ints
 from hekla.scheduler.blame import PluginFailure
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.rows import Condition, Pod
+from hekla.scheduler.session import Tallies
 from hekla.scheduler.snapshot import Group, Nodes
 
 
@@ -75,6 +77,7 @@ class GroupOutcome:
     condition: GroupCondition | None
     announcements: tuple[Announcement, ...]
     pod_conditions: tuple[tuple[Pod, Condition], ...]
+    missing: int  # pods it lacks, where it is unschedulable
     settling: bool  # pods are on their way to nodes: counts and texts are about to change by themselves
     filling: bool  # pods are missing that are probably being made just now
     waiting: Waiting | None = None  # None: leave what was said before
@@ -94,6 +97,8 @@ class Plan:
     groups: tuple[GroupOutcome, ...]
     queues: tuple[QueueOutcome, ...]
     evictions: tuple[Eviction, ...] = ()
+    tallies: Tallies = field(default_factory=Tallies)
+    figures: Callable[[], Iterable[Figure]] = tuple  # of plugins, as of the end of the cycle
     failures: tuple[PluginFailure, ...] = ()  # of plugins; what they mean for groups is in the outcomes
     due: float | None = None  # when to look again though nothing has changed, in seconds since the epoch
 

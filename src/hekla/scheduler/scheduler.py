@@ -8,9 +8,10 @@ the API server says, so the component can be stopped or killed at any point and 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from hekla.api.kinds import (
     Kind,
     Obj,
 )
+from hekla.api.meta import uid_of
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
 from hekla.client.recorder import Recorder
@@ -36,13 +38,16 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, Disconnected
 from hekla.log import get_logger
+from hekla.metrics import serving_metrics
 from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.failures import RETRY_SECONDS, Failures
+from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.snapshot import Snapshot
+from hekla.scheduler.timings import Timings
 from hekla.scheduler.watchdog import Watchdog
 
 log = get_logger("scheduler")
@@ -60,6 +65,7 @@ class SchedulerSettings:
     period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
     coalesce: float = 0.005  # seconds to wait for more after the first change
     in_flight: int = 64  # bindings on their way at a time
+    metrics_address: str = ""  # where to serve figures for Prometheus; empty for nowhere
     torn_seconds: float = 20.0  # how long a gang may be bound in part before it is undone
     plugin_seconds: float = 2.0  # the longest a call of a plugin that is not ours may take
     scheduled_events: int = 16  # gangs up to this size get a Scheduled event for each pod, larger ones one in all
@@ -93,6 +99,7 @@ class _Scheduler:
         self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
         self._watchdog = Watchdog(settings.plugin_seconds)
         self._failures = Failures(clock)
+        self._metrics = SchedulerMetrics(clock) if settings.metrics_address else None
         self._wake = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         self._binder = Binder(
@@ -105,12 +112,13 @@ class _Scheduler:
             scheduled_events=settings.scheduled_events,
             scheduler_name=settings.scheduler_names[0],
             torn_seconds=settings.torn_seconds,
+            metrics=self._metrics,
             wake=self._wake.set,
         )
 
     async def run(self, ready: Callable[[], None] | None) -> None:
         informers = self._informers()
-        async with asyncio.TaskGroup() as tasks:
+        async with self._serving_metrics(), asyncio.TaskGroup() as tasks:
             for informer in informers:
                 tasks.create_task(informer.run())
             tasks.create_task(self._recorder.run())
@@ -126,6 +134,14 @@ class _Scheduler:
             finally:
                 self._cancel_retry()
 
+    @contextlib.asynccontextmanager
+    async def _serving_metrics(self) -> AsyncIterator[None]:
+        if self._metrics is None:
+            yield
+            return
+        async with serving_metrics(self._metrics.registry, self._settings.metrics_address):
+            yield
+
     def _informers(self) -> list[Informer]:
         cache = self._cache
         return [
@@ -138,8 +154,16 @@ class _Scheduler:
             self._informer(PERSISTENT_VOLUME, cache.put_volume, cache.remove_volume),
             self._informer(PERSISTENT_VOLUME_CLAIM, cache.put_claim, cache.remove_claim),
             self._informer(POD_GROUP, cache.put_group, cache.remove_group),
-            self._informer(POD, cache.put_pod, cache.remove_pod),
+            self._informer(POD, self._put_pod, cache.remove_pod),
         ]
+
+    def _put_pod(self, obj: Obj) -> bool:
+        changed = self._cache.put_pod(obj)
+        if self._metrics is not None and changed:
+            pod = self._cache.seen_pod(uid_of(obj))
+            if pod is not None and pod.ours and not pod.node:
+                self._metrics.watched(pod.created)
+        return changed
 
     def _informer(self, kind: Kind, put: Callable[[Obj], bool], remove: Callable[[Obj], bool]) -> Informer:
         informer = Informer(self._client, kind, rng=self._rng)
@@ -194,7 +218,10 @@ class _Scheduler:
         now = self._clock.now().timestamp()
         snapshot = self._cache.snapshot(cycle_id, now=now)
         generation = self._cache.generation
-        plan = await self._decide(snapshot, config)
+        started, timings = self._clock.monotonic(), Timings(self._clock.monotonic if self._metrics else None)
+        plan = await self._decide(snapshot, config, timings)
+        if self._metrics is not None:
+            self._metrics.cycle_done(plan, timings, self._clock.monotonic() - started)
         self._binder.take(plan, generation)
         if plan.due is not None:
             self._try_again_later(max(plan.due - now, self._settings.period))
@@ -202,12 +229,13 @@ class _Scheduler:
             self._failures.note(plan.failures)
             self._try_again_later(RETRY_SECONDS)
 
-    async def _decide(self, snapshot: Snapshot, config: Config) -> Plan:
+    async def _decide(self, snapshot: Snapshot, config: Config, timings: Timings) -> Plan:
         lost = self._failures.suspended()
         if self._executor is None:
             with self._watchdog.over(config):
-                return run_cycle(snapshot, config, lost)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, run_cycle, snapshot, config, lost)
+                return run_cycle(snapshot, config, lost, timings)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, run_cycle, snapshot, config, lost, timings)
 
     def _try_again_later(self, delay: float) -> None:
         """Have a cycle after a while even if nothing changes until then."""

@@ -5,6 +5,7 @@ Node tables change only through `place` and `take_back`, which tell the plugins 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.fit import FitError, Unfit
 from hekla.scheduler.rows import Constraints, HostPort, Pod, PodStatus, Queue
 from hekla.scheduler.snapshot import Group, Snapshot, Statuses
+from hekla.scheduler.timings import Timings
 
 READY_STATUSES = (
     PodStatus.ALLOCATED,
@@ -144,6 +146,15 @@ class PodClass(NamedTuple):
     tag: int = -1  # given by a plugin to pods it wants to judge one by one
 
 
+@dataclass(slots=True)
+class Tallies:
+    """What a cycle did to make room, for the figures."""
+
+    attempts: int = 0  # nodes on which preempting tried to make room
+    victims: int = 0  # who would have had to leave at the last of them
+    transactions: Counter[str] = field(default_factory=Counter)  # sets of evictions decided, by action
+
+
 class Departure(NamedTuple):
     """A pod that is to leave its node, and for which action."""
 
@@ -174,6 +185,8 @@ class Session:
     changes: list[Ints] = field(default_factory=list)  # node lines that changed, in order; only ever grows
     _asked: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
     action_names: tuple[str, ...] = ()
+    timings: Timings = field(default_factory=Timings)
+    tallies: Tallies = field(default_factory=Tallies)
     memo: dict[object, Any] = field(default_factory=dict)  # for what holds for the whole cycle
     _lines: dict[str, int] | None = None
     _later: bool = field(init=False)

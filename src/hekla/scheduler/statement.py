@@ -91,6 +91,8 @@ class Statement:
 
     def commit(self) -> None:
         """Hand over: allocated pods for binding, evicted ones for eviction. Promises last for this cycle only."""
+        for reason in {step.reason for step in self.steps if isinstance(step, Evicted)}:
+            self._session.tallies.transactions[reason] += 1
         for step in self.steps:
             step.keep(self._session)
         self.steps.clear()

@@ -111,6 +111,7 @@ class _RulesFor:
             by_score=True,
             needs_candidates=False,
             queue_limited=True,
+            counted=True,
         )
 
     def _any(self, resident: Resident) -> bool:

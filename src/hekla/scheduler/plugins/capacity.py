@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hekla.api.reasons import Reason
 from hekla.api.scheduling import QueueState
-from hekla.scheduler.accounts import Account, flat_ceilings, guarantees, how_many, members_by_queue, not_open
+from hekla.scheduler.accounts import (
+    Account,
+    flat_ceilings,
+    guarantees,
+    how_many,
+    members_by_queue,
+    not_open,
+    queue_figures,
+)
 from hekla.scheduler.arrays.resources import TOLERANCE, Floats
 from hekla.scheduler.extension import (
     HIERARCHY,
     Argument,
     GroupEnqueueable,
+    Measured,
     QueueMayReclaim,
     QueueOrder,
     QueueRoom,
@@ -23,6 +32,7 @@ from hekla.scheduler.extension import (
     VictimQueueOrder,
     Vote,
 )
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.queuetree import QueueTree
 from hekla.scheduler.residents import Contender, Resident
@@ -33,7 +43,7 @@ _LEVEL = "ancestorReclaimLevel"
 
 
 class Capacity(
-    SchedulerPlugin, QueueOrder, VictimQueueOrder, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable
+    SchedulerPlugin, QueueOrder, VictimQueueOrder, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable, Measured
 ):
     """`capability` is the limit; what a queue holds beyond `deserved` others may reclaim, never below `guarantee`."""
 
@@ -59,6 +69,16 @@ class Capacity(
 
     def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
         return 0.0 if self._tree is None else -float(self._tree.common_depth(queue.name, contender.name))
+
+    def figures(self) -> Iterator[Figure]:
+        for name, account in self._accounts.items():
+            part = self._rank(name)[0]
+            declared = self._columns.row(account.queue.capability)
+            yield from account.figures(self._columns)
+            yield from queue_figures(self._columns, name, "capacity", declared.tolist())
+            yield from queue_figures(self._columns, name, "real_capacity", account.ceiling.tolist())
+            yield Figure("queue_share", (name,), part)
+            yield Figure("queue_overused", (name,), part > 1)
 
     # Limits
 

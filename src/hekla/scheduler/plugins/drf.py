@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hekla.scheduler.arrays.fairness import share
-from hekla.scheduler.extension import GroupOrder, Preemptable, SchedulerPlugin
+from hekla.scheduler.extension import GroupOrder, Measured, Preemptable, SchedulerPlugin
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.session import GroupState, Session
 
 _EQUAL = 1e-6
 
 
-class Drf(SchedulerPlugin, GroupOrder, Preemptable):
+class Drf(SchedulerPlugin, GroupOrder, Preemptable, Measured):
     """The group with the smaller share of the resource it uses most of comes first."""
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
@@ -41,6 +42,11 @@ class Drf(SchedulerPlugin, GroupOrder, Preemptable):
             if mark <= share(rest, self._total) + _EQUAL:
                 allowed.append(resident)
         return allowed
+
+    def figures(self) -> Iterator[Figure]:
+        for state in self.session.groups:
+            key = state.group.row.key
+            yield Figure("job_share", (key.namespace, key.name), self.group_key(state))
 
     def _held_by(self, state: GroupState) -> list[float]:
         return self._held.get(id(state)) or state.group.allocated.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hekla.scheduler.arrays.fairness import share, water_fill
 from hekla.scheduler.arrays.resources import Floats, within
 from hekla.scheduler.extension import (
     GroupEnqueueable,
+    Measured,
     QueueMayReclaim,
     QueueOrder,
     QueueOverused,
@@ -22,13 +23,16 @@ from hekla.scheduler.extension import (
     SchedulerPlugin,
     Vote,
 )
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState, Session
 
 
-class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable):
+class Proportion(
+    SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable, Measured
+):
     """A queue deserves its weight's part of the cluster, no more than it asks for; what one leaves, others may have."""
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
@@ -82,6 +86,13 @@ class Proportion(SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMay
     def group_enqueued(self, state: GroupState) -> None:
         account = self._accounts[state.queue.name]
         account.entered = account.entered + state.group.claim
+
+    def figures(self) -> Iterator[Figure]:
+        for name, account in self._accounts.items():
+            yield from account.figures(self.session.snapshot.columns)
+            yield Figure("queue_share", (name,), share(account.allocated, account.deserved))
+            yield Figure("queue_weight", (name,), account.queue.weight)
+            yield Figure("queue_overused", (name,), self.queue_overused(account.queue))
 
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
         self._accounts[state.queue.name].move(self.session.asked(shape), count)

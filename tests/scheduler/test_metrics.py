@@ -1,0 +1,178 @@
+"""Every figure upstream has is there under its name, and moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+import socket
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hekla.api import kinds
+from hekla.api.crds import load_crds
+from hekla.apiserver.app import build_app
+from hekla.apiserver.store.memory import MemoryStore
+from hekla.clock import SystemClock
+from hekla.scheduler.metrics import SchedulerMetrics, exponential
+from hekla.scheduler.scheduler import SchedulerSettings
+from tests.scheduler.miniature import Miniature, short_config
+from tests.scheduler.test_scheduler import Stage, leaving
+
+CONF = """
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins: [{name: conformance}, {name: gang}, {name: priority}, {name: drf}, {name: predicates}, {name: proportion}]
+"""
+AMOUNTS = ("milli_cpu", "memory_bytes", "scalar_resources")
+# What the script below makes greater than zero, by name and one of its label values where it has several series.
+MOVED = {
+    "e2e_scheduling_latency_milliseconds_count": "",
+    "open_session_duration_milliseconds_count": "",
+    "e2e_job_scheduling_latency_milliseconds_count": "",
+    "e2e_job_scheduling_duration": "fits",
+    "e2e_job_scheduling_start_time": "waits",
+    "e2e_job_scheduling_last_time": "fits",
+    "plugin_scheduling_latency_milliseconds_count": "gang",
+    "action_scheduling_latency_milliseconds_count": "preempt",
+    "task_scheduling_latency_milliseconds_count": "Bound",
+    "scheduling_stage_duration_milliseconds_count": "Predicate",
+    "schedule_attempts_total": "scheduled",
+    "pod_preemption_victims": "",
+    "total_preemption_attempts": "",
+    "eviction_transactions_total": "preempt",
+    "unschedule_task_count": "default/waits",
+    "unschedule_job_count": "",
+    "job_share": "fits",
+    "job_retry_counts": "default/waits",
+    "queue_share": "default",
+    "queue_weight": "default",
+    **{f"queue_{word}_{unit}": "default" for word in ("allocated", "request", "deserved") for unit in AMOUNTS},
+}
+THERE = {
+    "queue_overused", "namespace_share", "namespace_weight", "namespace_weighted_share",
+    *(f"queue_{word}_{unit}" for word in ("inqueue", "capacity", "real_capacity") for unit in AMOUNTS),
+}  # fmt: skip
+PAGE = Path(__file__).parents[2] / "docs" / "scheduler-metrics.md"
+
+
+@contextlib.asynccontextmanager
+async def scheduling(folder: Path) -> AsyncIterator[tuple[Stage, int]]:
+    (folder / "conf").write_text(CONF)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    app = build_app(MemoryStore(SystemClock()), clock=SystemClock(), rng=random.Random(0))
+    await app.start()
+    stage = Stage(app, SystemClock())  # type: ignore[arg-type]
+    for definition in load_crds():
+        await stage.client.create(kinds.CUSTOM_RESOURCE_DEFINITION, definition)
+    made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    await stage.client.create(kinds.PRIORITY_CLASS, made)
+    stage.start(SchedulerSettings(conf=folder / "conf", metrics_address=f"127.0.0.1:{port}"))
+    try:
+        yield stage, port
+    finally:
+        await stage.stop()
+
+
+async def figures(port: int) -> dict[str, dict[tuple[str, ...], float]]:
+    """Samples by name, without the prefix, and label values."""
+    with await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        found.setdefault(family.name.removeprefix("volcano_"), {})
+        for sample in family.samples:
+            name = sample.name.removeprefix("volcano_")
+            found.setdefault(name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def test_each_figure_is_there_and_moves(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path) as (stage, port):
+            await stage.add({"nodes": [{"name": "n1", "cpu": 4, "memory": "8Gi", "gpu": 4}]})
+            fits = {"cpu": 1, "memory": "1Gi", "gpu": 1}
+            await stage.add({"groups": [{"name": "fits", "min": 0, "pods": [fits, fits, fits, fits]}]})
+            await stage.until_bound("fits-t-0", "fits-t-3")
+            for number in range(4):
+                await run(stage, f"fits-t-{number}")
+            await stage.add({"groups": [{"name": "waits", "min": 1, "pods": [{"cpu": 9}]}]})
+            await stage.add({"groups": [{"name": "high", "min": 1, "class": "high", "pods": [{"cpu": 1}]}]})
+            await stage.until(lambda: anybody_leaves(stage))
+            await stage.until(lambda: all_moved(port))
+            found = await figures(port)
+            assert set(found) >= THERE
+
+    asyncio.run(main())
+
+
+async def run(stage: Stage, name: str) -> None:
+    pod = await stage.client.get(kinds.POD, name, "default")
+    await stage.client.update_status(kinds.POD, {**pod, "status": {**pod["status"], "phase": "Running"}})
+
+
+async def anybody_leaves(stage: Stage) -> bool:
+    return bool(await leaving(stage))
+
+
+async def all_moved(port: int) -> bool:
+    found = await figures(port)
+    assert set(MOVED) <= set(found), set(MOVED) - set(found)
+    still = [
+        name
+        for name, label in MOVED.items()
+        if not any(value > 0 for labels, value in found[name].items() if not label or label in labels)
+    ]
+    return not still
+
+
+def test_series_of_what_is_gone_are_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path) as (stage, port):
+            await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "waits", "min": 1, "pods": [{"cpu": 9}]}]})
+            await stage.until(lambda: is_counted(port, True))
+            await stage.client.delete(kinds.POD_GROUP, "waits", "default")
+            await stage.until(lambda: is_counted(port, False))
+
+    asyncio.run(main())
+
+
+async def is_counted(port: int, expected: bool) -> bool:
+    found = await figures(port)
+    names = ("job_retry_counts", "unschedule_task_count", "e2e_job_scheduling_start_time", "job_share")
+    return all(any("waits" in "/".join(labels) for labels in found[name]) is expected for name in names)
+
+
+def test_the_capacity_plugin_tells_limits_too() -> None:
+    world = Miniature(short_config("allocate", [["gang", "predicates", "capacity"]]))
+    world.add({"nodes": [{"name": "n1", "cpu": 4, "gpu": 4}]})
+    limits: dict[str, Any] = {"cpu": 3, "memory": "1Gi", "gpu": 2}
+    world.add({"queues": [{"name": "q", "capability": limits, "deserved": {"cpu": 1}}]})
+    world.add({"groups": [{"name": "a", "queue": "q", "cpu": 1, "pods": 2, "phase": "Inqueue"}]})
+    told = {(figure.name, *figure.labels): figure.value for figure in world.cycle().figures()}
+    assert told["queue_capacity_milli_cpu", "q"] == 3000
+    assert told["queue_real_capacity_memory_bytes", "q"] == 1 << 30
+    assert told["queue_capacity_scalar_resources", "q", "nvidia.com/gpu"] == 2000
+    assert told["queue_allocated_milli_cpu", "q"] == 2000
+    assert told["queue_share", "q"] == 2
+    assert told["queue_overused", "q"] == 1
+
+
+def test_the_page_about_figures_has_them_all() -> None:
+    registered = {family.name for family in SchedulerMetrics(SystemClock()).registry.collect()}
+    told = set(re.findall(r"`(volcano_\w+)`", PAGE.read_text()))
+    assert {name.removesuffix("_total") for name in told} == registered
+
+
+def test_buckets_grow_by_the_same_factor() -> None:
+    bounds = exponential(1, 5000, 20)
+    assert (bounds[0], bounds[-1], len(bounds)) == (1, pytest.approx(5000), 20)
+    assert bounds[2] / bounds[1] == pytest.approx(bounds[1] / bounds[0])
