@@ -288,14 +288,14 @@ async def watched(client: Client) -> AsyncIterator[Scene]:
 
 
 async def _note_pods(client: Client, scene: Scene) -> None:
-    async for change in follow(client, POD, rng=random.Random()):
-        for obj in change.items if isinstance(change, Relisted) else [change.obj]:
+    async for news in follow(client, POD, rng=random.Random()):
+        for obj in news.items if isinstance(news, Relisted) else [change.obj for change in news]:
             scene.note(obj)
 
 
 async def _note_groups(client: Client, waiting: asyncio.Queue[Obj]) -> None:
-    async for change in follow(client, POD_GROUP, rng=random.Random()):
-        for obj in change.items if isinstance(change, Relisted) else [change.obj]:
+    async for news in follow(client, POD_GROUP, rng=random.Random()):
+        for obj in news.items if isinstance(news, Relisted) else [change.obj for change in news]:
             if not (obj.get("status") or {}).get("phase"):
                 waiting.put_nowait(obj)
 

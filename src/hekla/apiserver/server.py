@@ -6,7 +6,6 @@ TCP on loopback with TLS and a token, for kubectl and everything else; a unix so
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import ssl
 from collections.abc import Callable, Mapping
@@ -98,7 +97,6 @@ async def run(
         log.info("serving", port=port, socket=settings.socket_path, revision=store.revision)
         if ready is not None:
             ready(port)
-        _tune_memory()
         # 3. Until cancelled, or until the disk fails.
         async with asyncio.TaskGroup() as group:
             group.create_task(expire_events(store, clock))
@@ -111,13 +109,6 @@ async def run(
             await connector.close()
         settings.socket_path.unlink(missing_ok=True)
         await store.close()
-
-
-def _tune_memory() -> None:
-    """Objects in the store live long and form no cycles: looking through all of them again and again costs a third of
-    the throughput and finds nothing."""
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def _tls(settings: ApiServerSettings) -> ssl.SSLContext:

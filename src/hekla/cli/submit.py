@@ -79,8 +79,8 @@ async def _wait_until_open(client: Client, queue: str) -> None:
     selector = f"metadata.name={queue}"
     try:
         async with asyncio.timeout(_QUEUE_SECONDS):
-            async for change in follow(client, QUEUE, field_selector=selector, rng=random.Random()):
-                seen = change.items if isinstance(change, Relisted) else [change.obj]
+            async for news in follow(client, QUEUE, field_selector=selector, rng=random.Random()):
+                seen = news.items if isinstance(news, Relisted) else [change.obj for change in news]
                 if any((obj.get("status") or {}).get("state") for obj in seen):
                     return
     except TimeoutError:

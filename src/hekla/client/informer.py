@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hekla.api.kinds import Kind, Obj
 from hekla.api.meta import Key, key_of, revision_of, uid_of
 from hekla.client.rest import Client
+from hekla.client.views import View
 from hekla.client.watch import Change, ChangeType, Relisted, follow
 
 
@@ -48,10 +49,13 @@ class Informer:
         label_selector: str = "",
         field_selector: str = "",
         indexers: Mapping[str, Indexer] | None = None,
+        view: View | None = None,
         rng: random.Random | None = None,
         on_trouble: Callable[[Exception], None] | None = None,
     ) -> None:
+        """With a `view` (a TypedDict), the copy holds what that names and nothing else."""
         self.kind = kind
+        self._view = view
         self._client = client
         self._namespace = namespace
         self._label_selector = label_selector
@@ -74,15 +78,17 @@ class Informer:
             self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            view=self._view,
             rng=self._rng,
             on_trouble=self._on_trouble,
         )
-        async for change in changes:
-            if isinstance(change, Relisted):
-                self._replace(change.items)
+        async for news in changes:
+            if isinstance(news, Relisted):
+                self._replace(news.items)
                 self._synced.set()
             else:
-                self._apply(change)
+                for change in news:
+                    self._apply(change)
 
     async def synced(self) -> None:
         """Wait for the first full list."""
@@ -106,6 +112,10 @@ class Informer:
 
     def by_index(self, index: str, value: str) -> list[Obj]:
         return list(self._indexes[index].get(value, {}).values())
+
+    def count(self, index: str, value: str) -> int:
+        """How many `by_index` would give."""
+        return len(self._indexes[index].get(value, ()))
 
     @property
     def revision(self) -> int:
@@ -146,42 +156,47 @@ class Informer:
             self._put(change.obj)
 
     def _put(self, obj: Obj) -> None:
-        key = key_of(obj)
-        self._advance(revision_of(obj))
+        key, revision = key_of(obj), revision_of(obj)
+        self._advance(revision)
         old = self._objects.get(key)
         if old is not None and uid_of(old) != uid_of(obj):
             self._remove(key)
             old = None
-        if old is not None and revision_of(old) >= revision_of(obj):
+        if old is not None and revision_of(old) >= revision:
             return
-        self._index(old, obj)
+        if self._indexers:
+            self._index(key, old, obj)
         self._objects[key] = obj
         self._tell(Update(old, obj))
 
     def _remove(self, key: Key, last: Obj | None = None) -> None:
         old = self._objects.pop(key)
-        self._index(old, None)
+        self._index(key, old, None)
         self._tell(Update(last or old, None))
 
-    def _index(self, old: Obj | None, new: Obj | None) -> None:
+    def _index(self, key: Key, old: Obj | None, new: Obj | None) -> None:
         for name, indexer in self._indexers.items():
             index = self._indexes[name]
             for value in indexer(old) if old is not None else ():
                 bucket = index.get(value)
                 if bucket is not None:
-                    bucket.pop(key_of(old or {}), None)
+                    bucket.pop(key, None)
                     if not bucket:
                         del index[value]
-            for value in indexer(new) if new is not None else ():
-                index.setdefault(value, {})[key_of(new or {})] = new  # type: ignore[assignment]
+            if new is not None:
+                for value in indexer(new):
+                    index.setdefault(value, {})[key] = new
 
     def _tell(self, update: Update) -> None:
         for subscriber in self._subscribers:
             subscriber(update)
 
     def _advance(self, revision: int) -> None:
-        self._revision = max(self._revision, revision)
-        for entry in [entry for entry in self._progress if entry[0] <= self._revision]:
-            self._progress.remove(entry)
-            if not entry[1].done():
-                entry[1].set_result(None)
+        if revision <= self._revision:
+            return
+        self._revision = revision
+        if self._progress:
+            for entry in [entry for entry in self._progress if entry[0] <= revision]:
+                self._progress.remove(entry)
+                if not entry[1].done():
+                    entry[1].set_result(None)

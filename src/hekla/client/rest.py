@@ -6,6 +6,7 @@ One request each, no retries: who calls knows whether a second attempt is safe. 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
 from hekla.client.many import Portion, error_in, in_turns, portions
 from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.views import View, decode_list
 from hekla.errors import ApiError, Disconnected, Forbidden, NotFound, TooLarge, error_from_status
 from hekla.log import get_logger
 
@@ -84,8 +86,12 @@ class Client:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
+        view: View | None = None,
     ) -> ObjectList:
-        """One page (`limit` 0: everything). Items carry apiVersion and kind, which lists leave out on the wire."""
+        """One page (`limit` 0: everything). Items carry apiVersion and kind, which lists leave out on the wire.
+
+        With a `view`, items hold what it names and nothing else.
+        """
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -93,12 +99,17 @@ class Client:
             limit=limit or "",
             **{"continue": continue_token},
         )
-        document = await self._object("GET", kind.path(namespace) + query)
-        items = document.get("items") or []
+        answer = await self.transport.send("GET", kind.path(namespace) + query, headers=self._headers)
+        _check(answer.status, answer.body)
+        try:
+            document = decode_list(answer.body, view)
+        except msgspec.DecodeError as error:
+            raise _not_understood(answer.body) from error
+        items, meta = document.items or [], document.metadata or {}
+        api_version, name = kind.api_version, kind.kind
         for item in items:
-            item.setdefault("apiVersion", kind.api_version)
-            item.setdefault("kind", kind.kind)
-        meta = document.get("metadata") or {}
+            item.setdefault("apiVersion", api_version)
+            item.setdefault("kind", name)
         return ObjectList(items, str(meta.get("resourceVersion", "")), str(meta.get("continue") or ""))
 
     async def find_all(self, kind: Kind, namespace: str | None = None) -> _Objects:
@@ -215,19 +226,27 @@ class Client:
         return answer
 
     async def stream_lines(self, path: str, *, accept: str = "application/json") -> AsyncIterator[bytes]:
-        """The lines of a streamed answer as they come (watch, followed logs), without their newline."""
+        """The lines of a streamed answer as they come (followed logs), without their newline."""
+        async for lines in self.stream_many_lines(path, accept=accept):
+            for line in lines:
+                yield line
+
+    async def stream_many_lines(
+        self, path: str, *, accept: str = "application/json"
+    ) -> AsyncIterator[builtins.list[bytes]]:
+        """The same, those that came together at once."""
         async with self.transport.stream("GET", path, headers={**self._headers, "Accept": accept}) as answer:
             _check_streamed(answer)
             pending = b""
             async for chunk in answer.chunks:
                 lines = (pending + chunk).split(b"\n")
                 pending = lines.pop()
-                for line in lines:
-                    yield line
+                if lines:
+                    yield lines
                 # A fast writer must not keep everything else from running.
                 await asyncio.sleep(0)
             if pending:
-                yield pending
+                yield [pending]
 
     async def close(self) -> None:
         await self.transport.close()
@@ -302,10 +321,14 @@ def _decode(body: bytes) -> Obj:
     try:
         document = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise Disconnected(f"the server's answer is not JSON: {body[:120]!r}") from error
+        raise _not_understood(body) from error
     if not isinstance(document, dict):
         raise Disconnected(f"the server's answer is not an object: {body[:120]!r}")
     return document
+
+
+def _not_understood(body: bytes) -> Disconnected:
+    return Disconnected(f"the server's answer is not JSON: {body[:120]!r}")
 
 
 def _check(status: int, body: bytes) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from hekla.api.kinds import Kind, Obj
 from hekla.client.rest import Client
+from hekla.client.views import View, decode_change
 from hekla.errors import ApiError, Disconnected, Expired, error_from_status
 from hekla.log import get_logger
 
@@ -56,8 +57,12 @@ async def watch(
     resource_version: str,
     label_selector: str = "",
     field_selector: str = "",
-) -> AsyncIterator[Change]:
-    """Changes after `resource_version`, until the server ends the stream. Raises Expired when that is too old."""
+    view: View | None = None,
+) -> AsyncIterator[list[Change]]:
+    """Changes after `resource_version`, those that came together at once, until the server ends the stream.
+
+    Raises Expired when the revision is too old.
+    """
     parameters = {
         "watch": "true",
         "allowWatchBookmarks": "true",
@@ -69,28 +74,36 @@ async def watch(
     query = urlencode({key: value for key, value in parameters.items() if value})
     # The server ends the stream itself; one that does not is a connection whose other end is gone.
     deadline = asyncio.get_running_loop().time() + _WATCH_SECONDS + _GRACE_SECONDS
-    lines = client.stream_lines(f"{kind.path(namespace)}?{query}")
+    stream = client.stream_many_lines(f"{kind.path(namespace)}?{query}")
     while True:
         try:
             async with asyncio.timeout_at(deadline):
-                line = await anext(lines)
+                lines = await anext(stream)
         except StopAsyncIteration:
             return
         except TimeoutError:
             raise Disconnected(f"watch {kind.plural}: silent for too long") from None
-        if line:
-            yield _change(kind, line)
+        changes, trouble = _read(kind, lines, view)
+        if changes:
+            yield changes
+        if trouble is not None:
+            raise trouble
 
 
-def _change(kind: Kind, line: bytes) -> Change:
-    try:
-        document = msgspec.json.decode(line)
-        type_, obj = document["type"], document["object"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
-        raise Disconnected(f"watch {kind.plural}: cut off in the middle of a change") from error
-    if type_ == "ERROR":
-        raise error_from_status(obj)
-    return Change(ChangeType(type_), obj)
+def _read(kind: Kind, lines: list[bytes], view: View | None) -> tuple[list[Change], Exception | None]:
+    """The changes up to a line that is an error, or half of one, and what that line means."""
+    changes: list[Change] = []
+    for line in lines:
+        if not line:
+            continue
+        try:
+            change = decode_change(line, view)
+        except msgspec.DecodeError:
+            return changes, Disconnected(f"watch {kind.plural}: cut off in the middle of a change")
+        if change.type == "ERROR":
+            return changes, error_from_status(change.object)
+        changes.append(Change(ChangeType(change.type), change.object))
+    return changes, None
 
 
 async def follow(
@@ -100,9 +113,10 @@ async def follow(
     *,
     label_selector: str = "",
     field_selector: str = "",
+    view: View | None = None,
     rng: random.Random,
     on_trouble: Callable[[Exception], None] | None = None,
-) -> AsyncIterator[Change | Relisted]:
+) -> AsyncIterator[list[Change] | Relisted]:
     """First a Relisted, then every change for ever. Only cancelling ends it; errors are waited out.
 
     `on_trouble` hears of each failed attempt, for those who want to tell a person.
@@ -113,7 +127,7 @@ async def follow(
         try:
             if not revision:
                 listed = await client.list(
-                    kind, namespace, label_selector=label_selector, field_selector=field_selector
+                    kind, namespace, label_selector=label_selector, field_selector=field_selector, view=view
                 )
                 yield Relisted(listed.items)
                 revision = listed.resource_version
@@ -124,12 +138,12 @@ async def follow(
                 resource_version=revision,
                 label_selector=label_selector,
                 field_selector=field_selector,
+                view=view,
             )
-            async for change in stream:
-                revision = change.obj["metadata"]["resourceVersion"]
+            async for changes in stream:
+                revision = changes[-1].obj["metadata"]["resourceVersion"]
                 delay = _FIRST_DELAY
-                if change.type is not ChangeType.BOOKMARK:
-                    yield change
+                yield [change for change in changes if change.type is not ChangeType.BOOKMARK]
         except Expired:
             log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
             revision = ""

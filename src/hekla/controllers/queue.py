@@ -103,7 +103,7 @@ class QueueController:
             return True
         if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
             return True
-        after = decide_state(state, action, len(self._groups.by_index(QUEUE_INDEX, key.name)))
+        after = decide_state(state, action, self._groups.count(QUEUE_INDEX, key.name))
         if after != state:
             await self._write_state(key, after)
         if action == JobAction.CLOSE_QUEUE and after != state:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from typing import Any, TypedDict
 
 from hekla.api.kinds import COMMAND, JOB, JOB_FLOW, JOB_TEMPLATE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
 from hekla.api.meta import controller_of, labels_of
@@ -19,10 +20,50 @@ TEMPLATE = "template"
 CREATED_BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 
 
+class _Metadata(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+    creationTimestamp: str | None
+    deletionTimestamp: str | None
+    labels: dict[str, str] | None
+    annotations: dict[str, str] | None
+    ownerReferences: list[Obj] | None
+
+
+class _Container(TypedDict, total=False):
+    resources: Any
+    restartPolicy: str
+
+
+class _PodSpec(TypedDict, total=False):
+    schedulerName: str
+    priorityClassName: str
+    containers: list[_Container]
+    initContainers: list[_Container] | None
+    overhead: Any
+    resources: Any
+
+
+class _PodStatus(TypedDict, total=False):
+    phase: str
+    containerStatuses: Any
+    initContainerStatuses: Any
+
+
+class PodView(TypedDict, total=False):
+    """What controllers look at in a pod: of tens of thousands of pods, the rest is not kept."""
+
+    metadata: _Metadata
+    spec: _PodSpec
+    status: _PodStatus
+
+
 class Sources:
     def __init__(self, client: Client, rng: random.Random) -> None:
         self.jobs = Informer(client, JOB, indexers={FLOW: _flow_owner, TEMPLATE: _template}, rng=rng)
-        self.pods = Informer(client, POD, indexers={OWNER: _job_owner}, rng=rng)
+        self.pods = Informer(client, POD, indexers={OWNER: _job_owner}, view=PodView, rng=rng)
         self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, rng=rng)
         self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
         self.queues = Informer(client, QUEUE, rng=rng)

@@ -1,0 +1,122 @@
+"""Following a kind across a server that cuts its streams, whole or cut down to a view."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TypedDict
+
+import pytest
+
+from hekla.api.kinds import CONFIG_MAP, Obj
+from hekla.api.meta import name_of
+from hekla.client.informer import Informer, Update
+from hekla.client.rest import Client
+from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.watch import watch
+from hekla.errors import Expired
+from tests.apiserver.rig import Rig, config_map, soon, with_server
+
+
+class CuttingTransport:
+    """Ends every stream after so many bytes, in the middle of whatever is there."""
+
+    def __init__(self, inner: Transport, after: int) -> None:
+        self._inner = inner
+        self._after = after
+        self.lists = self.streams = 0
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> Answer:
+        self.lists += method == "GET"
+        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+
+    def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._stream(method, path, headers)
+
+    @contextlib.asynccontextmanager
+    async def _stream(self, method: str, path: str, headers: Mapping[str, str] | None) -> AsyncIterator[StreamedAnswer]:
+        self.streams += 1
+        async with self._inner.stream(method, path, headers=headers) as answer:
+            yield StreamedAnswer(answer.status, answer.headers, self._cut(answer.chunks), answer.body)
+
+    async def _cut(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        left = self._after
+        async for chunk in chunks:
+            yield chunk[:left]
+            left -= len(chunk)
+            if left <= 0:
+                return
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def test_a_watch_that_is_cut_again_and_again_loses_nothing_and_never_lists_again() -> None:
+    async def scenario(rig: Rig) -> None:
+        cutting = CuttingTransport(rig.client.transport, after=700)
+        heard: list[str] = []
+
+        def note(update: Update) -> None:
+            heard.append(name_of(update.obj) + ("" if update.new is not None else " gone"))
+
+        informer = Informer(Client(cutting), CONFIG_MAP, rng=random.Random(1))
+        informer.subscribe(note)
+        task = asyncio.create_task(informer.run())
+        await informer.synced()
+        for number in range(20):
+            await rig.client.create(CONFIG_MAP, config_map(f"c{number}"))
+        await rig.client.delete(CONFIG_MAP, "c7", "default")
+        await soon(lambda: len(heard) == 21)
+        task.cancel()
+        assert heard == [*[f"c{number}" for number in range(20)], "c7 gone"]
+        assert cutting.lists == 1
+        assert cutting.streams > 5
+
+    with_server(scenario)
+
+
+class _Named(TypedDict, total=False):
+    name: str
+    resourceVersion: str
+
+
+class NameOnly(TypedDict, total=False):
+    metadata: _Named
+
+
+def test_with_a_view_the_copy_holds_what_it_names_and_nothing_else() -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.client.create(CONFIG_MAP, config_map("listed"))
+        informer = Informer(rig.client, CONFIG_MAP, view=NameOnly)
+        task = asyncio.create_task(informer.run())
+        await informer.synced()
+        made = await rig.client.create(CONFIG_MAP, config_map("watched"))
+        assert await informer.wait_for(int(made["metadata"]["resourceVersion"]), 60)
+        task.cancel()
+        kept: dict[str, Obj] = {name_of(obj): obj for obj in informer.all()}
+        assert set(kept) == {"listed", "watched"}
+        assert all(set(obj["metadata"]) == {"name", "resourceVersion"} and "data" not in obj for obj in kept.values())
+
+    with_server(scenario)
+
+
+def test_an_error_in_a_watch_keeps_its_meaning_with_a_view() -> None:
+    async def scenario(rig: Rig) -> None:
+        stream = watch(rig.client, CONFIG_MAP, resource_version="1", view=NameOnly)
+        with pytest.raises(Expired):
+            await anext(stream)
+
+    with_server(scenario, keep_changes=1)
