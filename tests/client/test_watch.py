@@ -16,7 +16,7 @@ from hekla.api.meta import name_of
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.client.watch import watch
+from hekla.client.watch import watch_many
 from hekla.errors import Expired
 from tests.apiserver.rig import Rig, config_map, soon, with_server
 
@@ -115,7 +115,7 @@ def test_with_a_view_the_copy_holds_what_it_names_and_nothing_else() -> None:
 
 def test_an_error_in_a_watch_keeps_its_meaning_with_a_view() -> None:
     async def scenario(rig: Rig) -> None:
-        stream = watch(rig.client, CONFIG_MAP, resource_version="1", view=NameOnly)
+        stream = watch_many(rig.client, CONFIG_MAP, resource_version="1", view=NameOnly)
         with pytest.raises(Expired):
             await anext(stream)
 

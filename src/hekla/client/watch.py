@@ -1,14 +1,16 @@
 """Following a kind from a revision: changes in order, resumed across broken connections.
 
-`watch` is one connection. `follow` is the endless form informers use: list, then watch, resume from the last
-revision seen whenever the connection ends, and list again only when the server says that revision is gone.
+`watch` is one connection; `watch_many` is the same in portions. `follow` is the endless form informers use: list, then
+watch, resume from the last revision seen whenever the connection ends, and list again only when the server says that
+revision is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlencode
@@ -57,12 +59,33 @@ async def watch(
     resource_version: str,
     label_selector: str = "",
     field_selector: str = "",
-    view: View | None = None,
-) -> AsyncIterator[list[Change]]:
-    """Changes after `resource_version`, those that came together at once, until the server ends the stream.
+) -> AsyncIterator[Change]:
+    """Changes after `resource_version`, until the server ends the stream. Raises Expired when that is too old."""
+    stream = watch_many(
+        client,
+        kind,
+        namespace,
+        resource_version=resource_version,
+        label_selector=label_selector,
+        field_selector=field_selector,
+    )
+    async with aclosing(stream):
+        async for changes in stream:
+            for change in changes:
+                yield change
 
-    Raises Expired when the revision is too old.
-    """
+
+async def watch_many(
+    client: Client,
+    kind: Kind,
+    namespace: str | None = None,
+    *,
+    resource_version: str,
+    label_selector: str = "",
+    field_selector: str = "",
+    view: View | None = None,
+) -> AsyncGenerator[list[Change], None]:
+    """`watch`, with the changes that came together at once."""
     parameters = {
         "watch": "true",
         "allowWatchBookmarks": "true",
@@ -131,7 +154,7 @@ async def follow(
                 )
                 yield Relisted(listed.items)
                 revision = listed.resource_version
-            stream = watch(
+            stream = watch_many(
                 client,
                 kind,
                 namespace,
