@@ -6,6 +6,7 @@ The server runs in the test's own loop; the agent is a separate process, so it c
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import random
@@ -32,7 +33,8 @@ from hekla.clock import SystemClock
 from hekla.node.directory import PodDirectory
 
 ACCOUNTS = ["root", "user"] if os.geteuid() == 0 else ["user"]
-_USER = 54321  # nobody's number: no account is needed to run as it
+ID_RANGE = 3_000_000_000  # where the ids of pods begin for the account "user with ids"
+USER = 54321  # nobody's number: no account is needed to run as it
 _SOURCES = Path(hekla.__file__).resolve().parent.parent
 _AGENT = Path(__file__).with_name("agent_process.py")
 NODE_NAME = "n1"
@@ -151,9 +153,9 @@ async def rig(account: str, *, parent: Path | None = None) -> AsyncIterator[Rig]
             pods = Informer(client, POD, rng=rng)
             made = Rig(home, client, pods, account)
             made.data_dir.mkdir()
-            if account == "user" and os.geteuid() == 0:
+            if account != "root" and os.geteuid() == 0:
                 for path in (home / "api.sock", made.data_dir):
-                    os.chown(path, _USER, _USER)
+                    os.chown(path, USER, USER)
             pods.subscribe(made.hear)
             watching = tasks.create_task(pods.run())
             try:
@@ -190,7 +192,9 @@ def exit_code(pod: Obj) -> int:
 def as_account(account: str) -> tuple[str, ...]:
     if account == "root" or os.geteuid() != 0:
         return (sys.executable,)
-    drop = ("setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--")
+    drop = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--")
+    if account == "user with ids":
+        drop = (*_with_an_account(), *drop)
     # The interpreter the tests run with may be in a home that is closed to others. Tried at one remove, because
     # setpriv itself still has root's rights when it looks for the program.
     probe = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import hekla.node.agent'], check=True)"
@@ -199,6 +203,18 @@ def as_account(account: str) -> tuple[str, ...]:
         if tried.returncode == 0:
             return (*drop, python)
     raise AssertionError("no interpreter that an ordinary user may run can import hekla")
+
+
+def _with_an_account() -> tuple[str, ...]:
+    """In a /etc of its own, the user has a name and a range of ids; nobody else sees it."""
+    etc = Path(tempfile.mkdtemp(prefix="hekla-etc-"))
+    atexit.register(shutil.rmtree, etc)
+    etc.chmod(0o755)
+    (etc / "passwd").write_text(Path("/etc/passwd").read_text() + f"hekla-test:x:{USER}:{USER}::/:/bin/sh\n")
+    for name in ("subuid", "subgid"):
+        (etc / name).write_text(f"hekla-test:{ID_RANGE}:65536\n")
+    script = 'mount -t overlay overlay -o "lowerdir=$0:/etc" /etc && exec "$@"'
+    return ("unshare", "--mount", "sh", "-c", script, str(etc))
 
 
 def environment(home: Path) -> dict[str, str]:

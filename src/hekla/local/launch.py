@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import sys
 import time
@@ -93,7 +92,9 @@ def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> None:
         configure_logging(settings.log_level)
         run_cluster(settings, ready=lambda kubeconfig: _say(pipe, f"ready {kubeconfig}"))
         if settings.temporary:
-            shutil.rmtree(settings.data_dir, ignore_errors=True)
+            from hekla.node.directory import remove_tree
+
+            remove_tree(settings.data_dir)
         code = 0
     except HeklaError as error:
         _say(pipe, f"failed {error}")

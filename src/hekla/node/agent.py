@@ -36,6 +36,7 @@ from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.storage import StorageKeeper
 from hekla.node.switch_client import SwitchClient
+from hekla.node.user_ids import ALL_IDS, missing_for_ids
 from hekla.node.worker import Worker
 
 log = get_logger("node")
@@ -149,6 +150,10 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     if isolated:
         switch = SwitchClient(settings.data_dir)
         facts = await asyncio.to_thread(switch.describe)
+        if facts.get("ids") == 1:
+            log.warning(
+                "pods have one user id: programs that change theirs, such as sshd, fail", missing=missing_for_ids()
+            )
     return NodeContext(
         client=client,
         recorder=Recorder(client, "kubelet", clock=clock, rng=rng, host=settings.name),
@@ -160,6 +165,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         switch=switch,
         images=Images(settings.images),
         user_namespace=bool(facts.get("user_namespace")),
+        ids=int(str(facts.get("ids") or ALL_IDS)),
         enforces_rules=bool(facts.get("nft")),
         nameserver=str(facts.get("gateway", "")),
         cgroups=cgroups,

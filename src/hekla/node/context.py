@@ -15,6 +15,7 @@ from hekla.node.hooks.images import Images
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient
+from hekla.node.user_ids import ALL_IDS
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class NodeContext:
     images: Images
     firewall: Firewall | None = None
     user_namespace: bool = False
+    ids: int = ALL_IDS  # how many user ids pods may have
     enforces_rules: bool = False
     nameserver: str = ""
     cgroups: Cgroups | None = None  # None: limits are not enforced

@@ -17,6 +17,7 @@ from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.node import records
 from hekla.node.hooks.volumes import is_in_memory, secret_root
 from hekla.node.runtime import Attempt
+from hekla.node.user_ids import remove_as_root_of_own_namespace
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -150,10 +151,15 @@ def remove_tree(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     elif path.exists():
-        if sys.version_info >= (3, 12):
-            shutil.rmtree(path, onexc=_open_and_retry)
-        else:
-            shutil.rmtree(path, onerror=_open_and_retry)
+        try:
+            if sys.version_info >= (3, 12):
+                shutil.rmtree(path, onexc=_open_and_retry)
+            else:
+                shutil.rmtree(path, onerror=_open_and_retry)
+        except OSError:
+            # Written under another of the pods' ids, when an ordinary user is who we are.
+            if os.geteuid() == 0 or not remove_as_root_of_own_namespace(path):
+                raise
 
 
 def _open_and_retry(function: Callable[..., Any], path: str, _: Any) -> None:

@@ -53,8 +53,7 @@ def run(stdin: int, stdout: int, stderr: int, talk: int) -> NoReturn:
     try:
         _join(spec)
         terminal = open_terminal(spec["identity"]["uid"]) if spec["tty"] else None
-        if spec["identity"]["user_namespace"]:
-            shim.pose(spec["identity"], proc)
+        shim.pose(spec["identity"], proc)
         # What is forked from here on can be seen in the container: nobody there may look into it, or through
         # /proc reach the host's own program file, before the command has taken its place.
         sys_.prctl(sys_.PR_SET_DUMPABLE, 0)

@@ -39,8 +39,6 @@ def _seccomp(pod: Obj, container: Obj) -> Obj:
 def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
     """What the pod asks for and will not get, though it can run without. `limits`: whether those are enforced."""
     found = [key for key in ("hostPID", "hostIPC", "shareProcessNamespace") if pod["spec"].get(key)]
-    if (pod["spec"].get("securityContext") or {}).get("fsGroup") is not None:
-        found.append("securityContext.fsGroup")
     for container in init_containers(pod) + main_containers(pod):
         name = container["name"]
         found += [f"{name}: {key}.grpc" for key in ProbeKind if (container.get(key) or {}).get("grpc")]

@@ -37,6 +37,7 @@ _MASKED = (
                                   "kernel/tracing")),
 )  # fmt: skip
 _OLD = "/.hekla-host"
+_NOBODY = 65534
 _SAFE = sys_.MS_NOSUID | sys_.MS_NODEV
 
 
@@ -167,10 +168,12 @@ def _seen_from(base: str, path: str) -> str:
 def _same_owner(source: str, upper: str) -> None:
     found = os.stat(source)
     os.chmod(upper, stat.S_IMODE(found.st_mode))
+    # An owner who is not mapped into the user's namespace looks like "nobody"; here the pod's root stands for it.
+    owner = [each if each != _NOBODY else 0 for each in (found.st_uid, found.st_gid)]
     try:
-        os.chown(upper, found.st_uid, found.st_gid)
+        os.chown(upper, *owner)
     except OSError:
-        pass  # an owner that is not mapped into the user's namespace
+        pass  # the user has one id only
 
 
 def _own_file_systems(root: str, scratch: str) -> None:

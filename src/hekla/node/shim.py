@@ -38,6 +38,7 @@ class Identity(TypedDict):
 
     pause: records.ProcessId | None  # whose namespaces to enter; None: plain process, no isolation
     user_namespace: bool
+    ids: int  # how many there are in its user namespace, from 0 on
     uid: int
     gid: int
     groups: list[int]
@@ -280,17 +281,17 @@ def drop_privileges(who: Identity, *, posed: bool = False) -> None:
         sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
         seccomp.confine()
         return
-    if who["user_namespace"]:
+    if poses(who):
         if not posed:
             pose(who, os.open("/proc/self", os.O_PATH | os.O_CLOEXEC))
-    else:
+    elif who["ids"] > 1:
         os.setgroups(who["groups"])
         os.setresgid(who["gid"], who["gid"], who["gid"])
     _last_steps(who)
 
 
 def _last_steps(who: Identity) -> None:
-    if who["uid"] and not who["user_namespace"]:
+    if who["uid"] and not poses(who):
         sys_.keep_capabilities(_CAPABILITIES_TO_CHANGE_IDENTITY)
         os.setresuid(who["uid"], who["uid"], who["uid"])
         sys_.keep_capabilities(frozenset())
@@ -300,9 +301,14 @@ def _last_steps(who: Identity) -> None:
     seccomp.confine()
 
 
+def poses(who: Identity) -> bool:
+    """Whether it asks for an id there is not: then its own is shown under that number."""
+    return who["user_namespace"] and max(who["uid"], who["gid"]) >= who["ids"]
+
+
 def pose(who: Identity, proc: int) -> None:
-    """An ordinary user has one identity to give: show it under the number asked for. `proc` is our own folder there."""
-    if not (who["uid"] or who["gid"]):
+    """Show our one id under the numbers asked for, where it must be. `proc` is our own folder there."""
+    if not poses(who):
         return
     sys_.unshare(sys_.CLONE_NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{who['uid']} 0 1"), ("gid_map", f"{who['gid']} 0 1")):

@@ -42,6 +42,7 @@ from hekla.node.sandbox import Sandbox, open_sandbox
 from hekla.node.shim import START_ERROR, START_ERROR_CODE, ContainerSpec
 from hekla.node.switch_client import SwitchError
 from hekla.node.unpacking import ReadyImage, ready_image
+from hekla.node.user_ids import share
 
 _MESSAGE_FILE = "message"
 _KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
@@ -157,6 +158,7 @@ class Starter:
             elif not path.exists():
                 path.mkdir(parents=True)
                 path.chmod(0o777)
+        self._share(pod, sources)
         self._directory.etc.mkdir(parents=True, exist_ok=True)
         for name, text in (
             ("hostname", hosts.pod_hostname(pod) + "\n"),
@@ -168,6 +170,15 @@ class Starter:
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)
                 path.chmod(0o644)
+
+    def _share(self, pod: Obj, sources: Sources) -> None:
+        group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
+        if group is None:
+            return
+        for volume in pod["spec"].get("volumes") or ():
+            if not volume.get("hostPath"):
+                path = sources.paths.get(volume["name"]) or self._directory.volume(volume)
+                share(path, int(group), self._context.ids)
 
     def _spec(
         self, pod: Obj, container: Obj, number: int, sources: Sources, sandbox: Sandbox, image: ReadyImage
@@ -192,6 +203,7 @@ class Starter:
             "identity": {
                 "pause": sandbox.process,
                 "user_namespace": self._context.user_namespace,
+                "ids": self._context.ids,
                 "uid": uid,
                 "gid": gid,
                 "groups": groups,
@@ -295,6 +307,8 @@ def _identity(pod: Obj, container: Obj) -> tuple[int, int, list[int]]:
     if not uid and own.get("runAsNonRoot", shared.get("runAsNonRoot")):
         raise MissingSource("container has runAsNonRoot and image will run as root")
     groups = [int(each) for each in shared.get("supplementalGroups") or ()]
+    if shared.get("fsGroup") is not None:
+        groups.append(int(shared["fsGroup"]))
     return int(uid or 0), int(gid or 0), groups
 
 

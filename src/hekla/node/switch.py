@@ -34,6 +34,7 @@ from typing import Any, NoReturn
 
 from hekla.node import records
 from hekla.node import syscalls as sys_
+from hekla.node.user_ids import enter_user_namespace, mapped_ids
 
 BRIDGE = "hekla0"
 SOCKET = "switch.sock"
@@ -106,6 +107,7 @@ class Switch:
                 "network": str(self._network),
                 "gateway": self.gateway,
                 "user_namespace": os.geteuid() == 0 and _owner() != 0,
+                "ids": mapped_ids(),
                 "nft": _find_nft() is not None,
             },
             durable=False,
@@ -315,13 +317,8 @@ def _routes() -> list[ipaddress.IPv4Network]:
 
 
 def _make_namespaces() -> None:
-    user, group = os.geteuid(), os.getegid()
-    if user != 0:
-        sys_.unshare(sys_.CLONE_NEWUSER)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
-            Path("/proc/self", name).write_text(text)
-        # Agents find us through /proc, where processes that are not dumpable belong to root.
-        sys_.prctl(sys_.PR_SET_DUMPABLE, 1)
+    if os.geteuid() != 0:
+        enter_user_namespace()
     sys_.unshare(sys_.CLONE_NEWNET)
 
 

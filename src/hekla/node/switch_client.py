@@ -73,7 +73,9 @@ class SwitchClient:
         return rules_id(text)
 
     def describe(self) -> dict[str, Any]:
-        """What the switch wrote about itself: process, network, gateway, user_namespace, nft. Starts it if need be."""
+        """What the switch wrote about itself: process, network, gateway, user_namespace, ids, nft. Starts it if need
+        be.
+        """
         try:
             self._connect().close()
         except OSError as error:
