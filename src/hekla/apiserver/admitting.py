@@ -10,6 +10,7 @@ import msgspec
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.review import Admission
+from hekla.apiserver.access.user import User
 from hekla.apiserver.patching import PatchRefused, json_patch
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.store.store import Key, Store
@@ -45,8 +46,10 @@ class Admitter:
     def interested(self, resource: Resource, operation: str) -> bool:
         return self._admission.interested(resource.kind, operation)
 
-    async def mutate(self, resource: Resource, operation: str, obj: Obj, old: Obj | None, dry_run: bool) -> Obj:
-        answer = await self._admission.mutate(self._review(resource, operation, obj, old, dry_run))
+    async def mutate(
+        self, resource: Resource, operation: str, obj: Obj, old: Obj | None, dry_run: bool, user: User
+    ) -> Obj:
+        answer = await self._admission.mutate(self._review(resource, operation, obj, old, dry_run, user))
         response = answer["response"]
         if not response.get("allowed"):
             raise _refusal("mutate", resource.kind, response)
@@ -61,15 +64,18 @@ class Admitter:
         return result
 
     async def validate(
-        self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool
+        self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool, user: User
     ) -> list[str]:
         """Raises the refusal; what is only worth a warning is returned."""
-        response = (await self._admission.validate(self._review(resource, operation, obj, old, dry_run)))["response"]
+        review = self._review(resource, operation, obj, old, dry_run, user)
+        response = (await self._admission.validate(review))["response"]
         if not response.get("allowed"):
             raise _refusal("validate", resource.kind, response)
         return [str(each) for each in response.get("warnings") or ()]
 
-    def _review(self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool) -> Obj:
+    def _review(
+        self, resource: Resource, operation: str, obj: Obj | None, old: Obj | None, dry_run: bool, user: User
+    ) -> Obj:
         kind = resource.kind
         metadata = (obj or old or {})["metadata"]
         gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}
@@ -83,7 +89,7 @@ class Admitter:
             "name": metadata.get("name", ""),
             "namespace": metadata.get("namespace", ""),
             "operation": operation,
-            "userInfo": {"username": "hekla-admin", "groups": ["system:masters", "system:authenticated"]},
+            "userInfo": user.info(),
             "object": obj,
             "oldObject": old,
             "dryRun": dry_run,

@@ -11,7 +11,12 @@ from urllib.parse import parse_qsl
 
 from hekla.api.batches import BATCH_GROUP
 from hekla.api.review import Admission, Reader
+from hekla.apiserver.access.access import Access
+from hekla.apiserver.access.attributes import request_attributes
 from hekla.apiserver.access.authentication import Authenticator
+from hekla.apiserver.access.escalation import Escalation
+from hekla.apiserver.access.rbac import Authorizer
+from hekla.apiserver.access.reviews import Reviews
 from hekla.apiserver.access.signing import Signer
 from hekla.apiserver.access.token_requests import TokenRequests
 from hekla.apiserver.access.tokens import Tokens
@@ -27,7 +32,6 @@ from hekla.apiserver.openapi import OpenApi
 from hekla.apiserver.path import Route, parse_route
 from hekla.apiserver.request import BODY_LIMIT, Request, Response, error_response, json_response, no_such_path
 from hekla.apiserver.resource import Registry, Resource
-from hekla.apiserver.reviews import answer_review
 from hekla.apiserver.store.store import Store, StoreBroken
 from hekla.apiserver.subresource import Subresources
 from hekla.apiserver.verbs import Verbs
@@ -57,7 +61,7 @@ class App:
         verbs: Verbs,
         below: Subresources,
         batches: Batches,
-        authenticator: Authenticator,
+        access: Access,
         *,
         clock: Clock,
         root_ca: str,
@@ -70,7 +74,8 @@ class App:
         self._verbs = verbs
         self._below = below
         self._batches = batches
-        self.authenticator = authenticator
+        self.access = access
+        self._reviews = Reviews(access.authenticator, access.authorizer)
         self._root_ca = root_ca
         self._discovery = Discovery(registry)
         self._openapi = OpenApi(registry)
@@ -83,7 +88,7 @@ class App:
             return
         started = self._clock.monotonic()
         request = _request(scope)
-        response = await self._answer_or_refuse(request, receive)
+        response = await self._answer_or_refuse(request, scope, receive)
         self._metrics.answered(request, response, self._clock.monotonic() - started)
         if response.stream is None:
             await _send(response, receive, send)
@@ -91,8 +96,9 @@ class App:
             with self._metrics.streams(request).track_inprogress():
                 await _send(response, receive, send)
 
-    async def _answer_or_refuse(self, request: Request, receive: Receive) -> Response:
+    async def _answer_or_refuse(self, request: Request, scope: Scope, receive: Receive) -> Response:
         try:
+            request.user = self.access.identify(request.user, request.headers, scope["headers"])
             return await self._answer(request, receive)
         except ApiError as error:
             return error_response(error)
@@ -107,14 +113,15 @@ class App:
             return error_response(InternalError(f"Internal error occurred: {type(error).__name__}"))
 
     async def _answer(self, request: Request, receive: Receive) -> Response:
-        authorization = request.headers.get("authorization")
-        if authorization is not None:
-            request.user = self.authenticator.identify(authorization)
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
             request.body = await _body(receive, request)
         route = parse_route(request.path)
+        if not request.user.is_master and not _is_batch(route, request):
+            self.access.authorizer.check(
+                request.user, request_attributes(request.method, request.path, request.query, route)
+            )
         resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
-        if route is not None and route.group == BATCH_GROUP and request.method == "POST":
+        if route is not None and _is_batch(route, request):
             request.verb, request.resource = request.method, route.plural
             return await self._batches.answer(route, request)
         if route is not None and is_event_route(route):
@@ -158,7 +165,7 @@ class App:
         if path == "/version":
             return json_response(version_document())
         if request.method == "POST" and route is not None:
-            reviewed = answer_review(route, request)
+            reviewed = self._reviews.answer(route, request)
             if reviewed is not None:
                 return reviewed
         if request.method == "GET":
@@ -189,15 +196,15 @@ def build_app(
     """
     admitter = Admitter(admission(StoreReader(store)), rng) if admission is not None else None
     registry = Registry(store)
-    writer = Writer(store, clock=clock, rng=rng, admitter=admitter)
-    verbs = Verbs(store, writer, clock=clock, rng=rng)
     tokens = Tokens(store, signer or Signer.generate(), clock=clock, rng=rng)
+    access = Access(Authenticator(holders or {}, tokens), Authorizer(store))
+    writer = Writer(store, Escalation(access.authorizer), clock=clock, rng=rng, admitter=admitter)
+    verbs = Verbs(store, writer, access.authorizer, clock=clock, rng=rng)
     below = Subresources(
         store, writer, verbs, clock=clock, logs=logs, token_requests=TokenRequests(store, tokens, clock=clock)
     )
-    batches = Batches(store, registry, writer, clock=clock)
-    authenticator = Authenticator(holders or {}, tokens)
-    return App(store, registry, writer, verbs, below, batches, authenticator, clock=clock, root_ca=root_ca)
+    batches = Batches(store, registry, writer, access.authorizer, clock=clock)
+    return App(store, registry, writer, verbs, below, batches, access, clock=clock, root_ca=root_ca)
 
 
 def _request(scope: Scope) -> Request:
@@ -208,6 +215,11 @@ def _request(scope: Scope) -> Request:
         {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
         user=scope.get("hekla.user", ADMIN),
     )
+
+
+def _is_batch(route: Route | None, request: Request) -> bool:
+    """Of many writes in one request each is permitted or forbidden by itself."""
+    return route is not None and route.group == BATCH_GROUP and request.method == "POST"
 
 
 def _raw_path(scope: Scope) -> str:

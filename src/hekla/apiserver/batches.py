@@ -3,8 +3,8 @@
     ObjectBatch   {"items": [objects to create]}                              -> {"results": [{"object"} or {"status"}]}
     BindingBatch  {"items": [Bindings], "allOrNothing": true}                 -> {"results": [{} or {"status"}]}
 
-Every item goes the way it would go alone: shape, admission, checks. All-or-nothing bindings are also held against the
-room of their nodes, in the order of the writes, so that no two schedulers can fill a node twice.
+Every item goes the way it would go alone: permission, shape, admission, checks. All-or-nothing bindings are also held
+against the room of their nodes, in the order of the writes, so that no two schedulers can fill a node twice.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import msgspec
 from hekla.api.batches import BATCH_GROUP, BINDING_BATCH, OBJECT_BATCH
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import timestamp
+from hekla.apiserver.access.attributes import Attributes
+from hekla.apiserver.access.rbac import Authorizer
+from hekla.apiserver.access.user import User
 from hekla.apiserver.decoding import decode_object
 from hekla.apiserver.path import Route
 from hekla.apiserver.request import Request, Response, json_response, no_such_path
@@ -26,15 +29,18 @@ from hekla.apiserver.store.store import Entry, Key, Store
 from hekla.apiserver.subresource import Bind
 from hekla.apiserver.writing import Wanted, Writer
 from hekla.clock import Clock
-from hekla.errors import ApiError, BadRequest, Conflict
+from hekla.errors import ApiError, BadRequest, Conflict, Forbidden
 
 _PODS = f"{POD.group}/{POD.plural}"
 _BETWEEN_BREATHS = 64
 
 
 class Batches:
-    def __init__(self, store: Store, registry: Registry, writer: Writer, *, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, writer: Writer, authorizer: Authorizer, *, clock: Clock
+    ) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._registry = registry
         self._writer = writer
         self._clock = clock
@@ -44,22 +50,22 @@ class Batches:
         if (route.group, route.version) != (BATCH_GROUP, OBJECT_BATCH.version) or request.method != "POST":
             raise no_such_path()
         if route.plural == OBJECT_BATCH.plural:
-            return await self._create(_items(decode_object(request, OBJECT_BATCH.kind)))
+            return await self._create(_items(decode_object(request, OBJECT_BATCH.kind)), request.user)
         if route.plural == BINDING_BATCH.plural:
             batch = decode_object(request, BINDING_BATCH.kind)
-            return await self._bind(_items(batch), together=bool(batch.get("allOrNothing")))
+            return await self._bind(_items(batch), request.user, together=bool(batch.get("allOrNothing")))
         raise no_such_path()
 
-    async def _create(self, items: list[Any]) -> Response:
+    async def _create(self, items: list[Any], user: User) -> Response:
         known: dict[tuple[str, str], Resource | None] = {}
-        results = await self._writer.create_all([self._wanted(item, known) for item in items])
+        results = await self._writer.create_all([self._wanted(item, known, user) for item in items], user)
         shown = [
             {"status": result.to_status()} if isinstance(result, ApiError) else {"object": msgspec.Raw(result)}
             for result in results
         ]
         return _answer(OBJECT_BATCH.kind, shown)
 
-    def _wanted(self, obj: Any, known: dict[tuple[str, str], Resource | None]) -> Wanted | ApiError:
+    def _wanted(self, obj: Any, known: dict[tuple[str, str], Resource | None], user: User) -> Wanted | ApiError:
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             return BadRequest("every item of a batch is an object with metadata")
         type_ = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
@@ -68,11 +74,17 @@ class Batches:
         resource = known[type_]
         if resource is None:
             return no_such_path()
-        namespace = obj["metadata"].get("namespace") or "default"
-        return Wanted(resource, str(namespace) if resource.kind.namespaced else "", obj)
+        namespace = str(obj["metadata"].get("namespace") or "default") if resource.kind.namespaced else ""
+        try:
+            self._authorizer.check(user, Attributes("create", resource.kind.group, resource.kind.plural, "", namespace))
+        except Forbidden as error:
+            return error
+        return Wanted(resource, namespace, obj)
 
-    async def _bind(self, items: list[Any], *, together: bool) -> Response:
+    async def _bind(self, items: list[Any], user: User, *, together: bool) -> Response:
         binds = [self._prepared(item) for item in items]
+        for namespace in {bind.key.namespace for bind in binds}:
+            self._authorizer.check(user, Attributes("create", POD.group, POD.plural, "binding", namespace))
         if together and len({bind.key for bind in binds}) < len(binds):
             raise BadRequest("a pod occurs twice in an all-or-nothing batch")
         # What costs time is done ahead, with turns for others; nothing may come between what follows.

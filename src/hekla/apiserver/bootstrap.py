@@ -1,12 +1,16 @@
-"""What a server holds from its first start: the system's namespaces, what pods in them need, and priority classes."""
+"""What a server holds from its first start: the system's namespaces and what pods in them need, roles, priorities."""
 
 from __future__ import annotations
 
-from hekla.api.kinds import CONFIG_MAP, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind, Obj
+from hekla.api.kinds import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind, Obj
+from hekla.api.meta import annotations_of
+from hekla.apiserver.access.default_roles import AUTO_UPDATE, default_roles
+from hekla.apiserver.access.rules import read_rules
 from hekla.apiserver.pod_admission import DEFAULT_ACCOUNT, ROOT_CA_CONFIG_MAP
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.store.store import Key, Store
-from hekla.apiserver.writing import Wanted, Writer
+from hekla.apiserver.transforms import Replacement
+from hekla.apiserver.writing import Options, Wanted, Writer
 from hekla.errors import AlreadyExists, ApiError
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -31,6 +35,7 @@ async def bootstrap(store: Store, writer: Writer, *, root_ca: str = "") -> None:
         (PRIORITY_CLASS, {"metadata": {"name": name}, "value": value, "description": description})
         for name, value, description in _CLASSES
     ]
+    of_cluster += default_roles()
     in_namespaces: list[tuple[Kind, Obj]] = []
     for name in _NAMESPACES:
         # A controller gives these to every namespace; here they need not be waited for.
@@ -40,6 +45,7 @@ async def bootstrap(store: Store, writer: Writer, *, root_ca: str = "") -> None:
             in_namespaces.append((CONFIG_MAP, {"metadata": metadata, "data": {"ca.crt": root_ca}}))
     for wanted in (of_cluster, in_namespaces):
         await _ensure(store, writer, wanted)
+    await _update_roles(store, writer)
 
 
 async def _ensure(store: Store, writer: Writer, wanted: list[tuple[Kind, Obj]]) -> None:
@@ -51,6 +57,18 @@ async def _ensure(store: Store, writer: Writer, wanted: list[tuple[Kind, Obj]]) 
     for result in await writer.create_all(missing):
         if isinstance(result, ApiError) and not isinstance(result, AlreadyExists):
             raise result
+
+
+async def _update_roles(store: Store, writer: Writer) -> None:
+    """Roles of an older release get today's rules, unless somebody has said that they are to stay."""
+    for kind, role in default_roles():
+        key = _key(kind, role)
+        entry = store.newest(key)
+        if kind is not CLUSTER_ROLE or role.get("aggregationRule") or entry is None:
+            continue
+        found = entry.decode()
+        if annotations_of(found).get(AUTO_UPDATE) == "true" and read_rules(found) != read_rules(role):
+            await writer.update(Resource(kind), key, Replacement({**found, "rules": role["rules"]}), Options())
 
 
 def _key(kind: Kind, obj: Obj) -> Key:

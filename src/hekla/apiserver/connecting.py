@@ -14,7 +14,9 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from hekla.api.kinds import POD, Obj
-from hekla.apiserver.access.authentication import Authenticator
+from hekla.apiserver.access.access import Access
+from hekla.apiserver.access.attributes import request_attributes
+from hekla.apiserver.access.user import ADMIN
 from hekla.apiserver.logs import chosen_container, node_address
 from hekla.apiserver.path import Route, parse_route
 from hekla.apiserver.request import Response, error_response, no_such_path, not_found
@@ -94,9 +96,9 @@ def _check_running(pod: Obj, container: str) -> None:
 class Connector:
     """Connections that stop being HTTP. One for all listeners; `close` ends what is open."""
 
-    def __init__(self, store: Store, authenticator: Authenticator, tls: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, store: Store, access: Access, tls: Callable[[], ssl.SSLContext]) -> None:
         self._store = store
-        self._authenticator = authenticator
+        self._access = access
         self._tls = tls
         self._sessions: set[asyncio.Task[None]] = set()
 
@@ -137,20 +139,20 @@ class Connector:
         # 1. Who asks, and for what.
         method, target, headers = _parse_head(await reader.readuntil(b"\r\n\r\n"))
         path, query = urlsplit(target).path, urlsplit(target).query
-        scope = {
-            "path": path,
-            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers],
-        }
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        scope = {"path": path, "headers": raw}
         refusal = check(scope) if check is not None else None
         if refusal is not None:
             await _answer(writer, refusal)
             return
-        authorization = dict(headers).get("authorization")
-        if authorization is not None:
-            self._authenticator.identify(authorization)
+        user = self._access.identify(ADMIN, dict(headers), raw)
         route = parse_route(path)
+        wanted = request_attributes(method, path, dict(parse_qsl(query)), route)
+        self._access.authorizer.check(user, wanted)
         if route is None or route.group or route.plural != POD.plural or route.subresource not in CONNECTING:
             raise no_such_path()
+        # A websocket begins with a GET, but it may change as much as a POST would.
+        self._access.authorizer.check(user, wanted.of("create"))
         # 2. Where it runs.
         found = destination(self._store, route, parse_qsl(query, keep_blank_values=True))
         # 3. The same request there, and then whatever either side says.

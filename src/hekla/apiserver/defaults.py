@@ -11,6 +11,7 @@ from typing import Any
 
 from hekla.api.kinds import Obj
 from hekla.api.quantity import parse
+from hekla.apiserver.access.validating import default_binding, default_role
 from hekla.apiserver.services import default_service
 
 Defaulter = Callable[[Obj], None]
@@ -250,15 +251,6 @@ def _default_event(event: Obj) -> None:
     event.setdefault("reportingInstance", "")
 
 
-def _default_role_binding(binding: Obj) -> None:
-    binding.setdefault("roleRef", {}).setdefault("apiGroup", "rbac.authorization.k8s.io")
-    for subject in binding.get("subjects", ()):
-        if subject.get("kind") in ("User", "Group"):
-            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
-        elif subject.get("kind") == "ServiceAccount":
-            subject.pop("apiGroup", None)
-
-
 DEFAULTERS: dict[str, Defaulter] = {
     "/pods": default_pod,
     "/services": default_service,
@@ -276,8 +268,10 @@ DEFAULTERS: dict[str, Defaulter] = {
     "apps/replicasets": _default_replicas,
     "apps/statefulsets": _default_replicas,
     "batch/jobs": _default_batch_job,
-    "rbac.authorization.k8s.io/rolebindings": _default_role_binding,
-    "rbac.authorization.k8s.io/clusterrolebindings": _default_role_binding,
+    "rbac.authorization.k8s.io/roles": default_role,
+    "rbac.authorization.k8s.io/clusterroles": default_role,
+    "rbac.authorization.k8s.io/rolebindings": default_binding,
+    "rbac.authorization.k8s.io/clusterrolebindings": default_binding,
 }
 
 __all__ = ["DEFAULTERS", "default_pod", "default_pod_status", "qos_class"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH
 from hekla.api.kinds import Kind, Obj
+from hekla.apiserver.access.reviews import REVIEWS
 from hekla.apiserver.connecting import CONNECTING
 from hekla.apiserver.event_group import EVENTS_EVENT
 from hekla.apiserver.request import Request, Response, json_response
@@ -35,10 +36,7 @@ _SUBRESOURCE_KINDS = {
 }
 _SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", *CONNECTING, "finalize", "token")
 _CREATED_ONLY = (
-    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False),
-    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False),
+    *REVIEWS,
     OBJECT_BATCH,
     BINDING_BATCH,
 )

@@ -82,7 +82,7 @@ async def run(
         )
         await app.start()
         # 2. The listeners.
-        connector = Connector(store, app.authenticator, logs.tls) if logs is not None else None
+        connector = Connector(store, app.access, logs.tls) if logs is not None else None
         websocket = connector.protocol(None) if connector is not None else None
         listeners.append(Listener(app, listen_unix(settings.socket_path), websocket=websocket))
         port = 0

@@ -7,6 +7,13 @@ from collections.abc import Callable
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.pod_rules import pod_spec_problems
+from hekla.apiserver.access.validating import (
+    validate_binding_update,
+    validate_cluster_role,
+    validate_cluster_role_binding,
+    validate_role,
+    validate_role_binding,
+)
 from hekla.apiserver.invalid import Problem, forbidden, invalid, required, too_long, unsupported
 from hekla.apiserver.services import validate_service, validate_service_update
 
@@ -141,6 +148,10 @@ VALIDATORS: dict[str, Validator] = {
     "/configmaps": validate_data,
     "/secrets": validate_data,
     "apiextensions.k8s.io/customresourcedefinitions": validate_definition,
+    "rbac.authorization.k8s.io/roles": validate_role,
+    "rbac.authorization.k8s.io/clusterroles": validate_cluster_role,
+    "rbac.authorization.k8s.io/rolebindings": validate_role_binding,
+    "rbac.authorization.k8s.io/clusterrolebindings": validate_cluster_role_binding,
 }
 
 _POD_UPDATES = (
@@ -200,4 +211,6 @@ UPDATE_VALIDATORS: dict[str, Callable[[Obj, Obj], list[Problem]]] = {
     "/configmaps": validate_immutable_data,
     "/secrets": validate_secret_update,
     "/services": validate_service_update,
+    "rbac.authorization.k8s.io/rolebindings": validate_binding_update,
+    "rbac.authorization.k8s.io/clusterrolebindings": validate_binding_update,
 }

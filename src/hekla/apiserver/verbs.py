@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from hekla.api.kinds import Obj
+from hekla.apiserver.access.attributes import Attributes
+from hekla.apiserver.access.rbac import Authorizer
 from hekla.apiserver.decoding import decode_body, decode_object, duplicate_fields
 from hekla.apiserver.deleting import read_options
 from hekla.apiserver.listing import list_page, parse_revision, wait_for_revision
@@ -34,9 +36,12 @@ _RETURNS_OBJECT = frozenset({"/pods", "/services", "/serviceaccounts", "/persist
 
 
 class Verbs:
-    def __init__(self, store: Store, writer: Writer, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, authorizer: Authorizer, *, clock: Clock, rng: random.Random
+    ) -> None:
         self._store = store
         self._writer = writer
+        self._authorizer = authorizer
         self._clock = clock
         self._rng = rng
 
@@ -78,6 +83,7 @@ class Verbs:
         options = read_write_options(request)
         key = _key(resource, route)
         if resource.creates_on_update and not route.subresource and self._store.newest(key) is None:
+            self._check_creation(route, request)
             written = await self._writer.create(resource, route.namespace, obj, options)
         else:
             replacement = Replacement(obj)
@@ -100,7 +106,7 @@ class Verbs:
 
     async def delete(self, resource: Resource, route: Route, request: Request) -> Response:
         options = read_options(_delete_document(request), request.query)
-        written = await self._writer.delete(resource, _key(resource, route), options)
+        written = await self._writer.delete(resource, _key(resource, route), options, request.user)
         if written.removed and resource.storage not in _RETURNS_OBJECT:
             obj = msgspec.json.decode(written.value)
             details = {**name_details(resource.kind, route.name), "uid": obj["metadata"]["uid"]}
@@ -113,7 +119,7 @@ class Verbs:
         page = await list_page(self._store, selection, request)
         for entry in page.entries:
             try:
-                await self._writer.delete(resource, entry.key, options)
+                await self._writer.delete(resource, entry.key, options, request.user)
             except NotFound:
                 continue
         return Response(200, choose_presentation(resource, request, self._clock.now).page(page))
@@ -131,9 +137,15 @@ class Verbs:
         apply = Apply(resource, patch, manager, request.flag("force"), route.subresource, self._clock)
         key = _key(resource, route)
         if self._store.newest(key) is None:
+            self._check_creation(route, request)
             obj = apply({"metadata": {}})
             return await self._writer.create(resource, route.namespace, obj, options)
         return await self._writer.update(resource, key, apply, options, subresource=route.subresource)
+
+    def _check_creation(self, route: Route, request: Request) -> None:
+        """Making an object needs that right, whichever verb makes it."""
+        attributes = Attributes("create", route.group, route.plural, route.subresource, route.namespace, route.name)
+        self._authorizer.check(request.user, attributes)
 
     def _answer(self, resource: Resource, request: Request, written: Written, options: Options) -> Response:
         presentation = choose_presentation(resource, request, self._clock.now)
@@ -181,7 +193,9 @@ def read_write_options(request: Request) -> Options:
     if validation not in ("", "Ignore", "Warn", "Strict"):
         supported = '"", "Ignore", "Strict", "Warn"'
         raise request.bad_option("fieldValidation", f'Unsupported value: "{validation}": supported values: {supported}')
-    options = Options(dry_run=request.dry_run, strict=validation == "Strict", quiet=validation == "Ignore")
+    options = Options(
+        dry_run=request.dry_run, strict=validation == "Strict", quiet=validation == "Ignore", user=request.user
+    )
     if validation in ("Warn", "Strict"):
         options.duplicates = duplicate_fields(request.body)
     return options

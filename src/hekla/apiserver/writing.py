@@ -15,6 +15,8 @@ import msgspec
 
 from hekla.api.kinds import NAMESPACE, Kind, Obj
 from hekla.api.meta import timestamp
+from hekla.apiserver.access.escalation import Escalation
+from hekla.apiserver.access.user import ADMIN, User
 from hekla.apiserver.addresses import Addresses
 from hekla.apiserver.admitting import Admitter
 from hekla.apiserver.checking import check
@@ -50,6 +52,7 @@ class Options:
     quiet: bool = False
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
+    user: User = ADMIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,17 @@ class _Stale(Exception):
 
 
 class Writer:
-    def __init__(self, store: Store, *, clock: Clock, rng: random.Random, admitter: Admitter | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        escalation: Escalation,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        admitter: Admitter | None = None,
+    ) -> None:
         self._store = store
+        self._escalation = escalation
         self._clock = clock
         self._rng = rng
         self._uids = Uids(rng)
@@ -96,7 +108,7 @@ class Writer:
         key, guard = await self._prepare(resource, namespace, obj, options)
         return Written(await self._commit(key, guard, options.dry_run), created=True)
 
-    async def create_all(self, wanted: Sequence[Wanted | ApiError]) -> list[bytes | ApiError]:
+    async def create_all(self, wanted: Sequence[Wanted | ApiError], user: User = ADMIN) -> list[bytes | ApiError]:
         """Each object as `create` would make it, in one transaction; what is refused (already, or here) does not stop
         the others."""
         results: list[bytes | ApiError] = [b""] * len(wanted)
@@ -107,7 +119,8 @@ class Writer:
                 results[place] = each
                 continue
             try:
-                writes.append(await self._prepare(each.resource, each.namespace, each.obj, Options(quiet=True)))
+                options = Options(quiet=True, user=user)
+                writes.append(await self._prepare(each.resource, each.namespace, each.obj, options))
                 places.append(place)
             except ApiError as error:
                 results[place] = error
@@ -138,15 +151,18 @@ class Writer:
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
             assert self._admitter is not None
-            obj = await self._admitter.mutate(resource, "CREATE", obj, None, options.dry_run)
+            obj = await self._admitter.mutate(resource, "CREATE", obj, None, options.dry_run, options.user)
             self._shape(resource, obj, Options(quiet=True))
         if resource.storage == "/pods":
             default_pod_status(obj)
         # 3. Everything that is wrong with it, at once.
         self._check(resource, obj, None)
+        self._escalation.check(options.user, kind, obj, None)
         if admitted:
             assert self._admitter is not None
-            options.warnings += await self._admitter.validate(resource, "CREATE", obj, None, options.dry_run)
+            options.warnings += await self._admitter.validate(
+                resource, "CREATE", obj, None, options.dry_run, options.user
+            )
         if resource.storage == DEFINITIONS_RESOURCE:
             _establish(obj, self._clock)
         # 4. To be committed, unless the name is taken.
@@ -166,7 +182,7 @@ class Writer:
             except _Stale:
                 continue
 
-    async def delete(self, resource: Resource, key: Key, options: DeleteOptions) -> Written:
+    async def delete(self, resource: Resource, key: Key, options: DeleteOptions, user: User = ADMIN) -> Written:
         while True:
             entry = self._store.newest(key)
             if entry is None:
@@ -174,7 +190,7 @@ class Writer:
             obj = entry.decode()
             check_preconditions(obj, resource, options)
             if self._admitter is not None and self._admitter.interested(resource, "DELETE"):
-                await self._admitter.validate(resource, "DELETE", None, obj, options.dry_run)
+                await self._admitter.validate(resource, "DELETE", None, obj, options.dry_run, user)
             answer = decide_delete(obj, resource, options, self._clock.now())
             try:
                 value = await self._commit(key, _Replace(entry, answer), options.dry_run)
@@ -203,11 +219,12 @@ class Writer:
         admitter = self._admitter
         admitted = not subresource and admitter is not None and admitter.interested(resource, "UPDATE")
         if admitted and admitter is not None:
-            new = await admitter.mutate(resource, "UPDATE", new, old, options.dry_run)
+            new = await admitter.mutate(resource, "UPDATE", new, old, options.dry_run, options.user)
         bump_generation(new, old, resource)
         self._check(resource, new, old)
+        self._escalation.check(options.user, resource.kind, new, old)
         if admitted and admitter is not None:
-            options.warnings += await admitter.validate(resource, "UPDATE", new, old, options.dry_run)
+            options.warnings += await admitter.validate(resource, "UPDATE", new, old, options.dry_run, options.user)
         # 3. Nothing changed: no new revision. Last finalizer gone: gone.
         answer: Obj | Remove | Keep = new
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]

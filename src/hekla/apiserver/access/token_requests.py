@@ -34,6 +34,7 @@ class TokenRequests:
         spec: Obj = wish.get("spec") or {}
         # 1. For whom, for how long, and bound to what.
         account = self._get(SERVICE_ACCOUNT, route.namespace, route.name)
+        _check_place(wish.get("metadata") or {}, route)
         seconds = _seconds(spec)
         audiences = [str(each) for each in spec.get("audiences") or ()] or [ISSUER]
         bound = spec.get("boundObjectRef")
@@ -83,6 +84,14 @@ class TokenRequests:
         if entry is None:
             raise not_found(kind, name)
         return entry.decode()
+
+
+def _check_place(metadata: Obj, route: Route) -> None:
+    for field, wanted, what in (("name", route.name, "name"), ("namespace", route.namespace, "namespace")):
+        given = metadata.get(field)
+        if given and given != wanted:
+            why = f"must match the service account {what} if specified"
+            raise refusal(TOKEN_REQUEST, route.name, [invalid(f"metadata.{field}", given, why)])
 
 
 def _seconds(spec: Obj) -> int:
