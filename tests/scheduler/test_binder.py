@@ -25,6 +25,7 @@ def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int =
         condition=more.get("condition"),
         announcements=(),
         pod_conditions=(),
+        missing=0,
         settling=False,
         filling=False,
     )

@@ -56,6 +56,9 @@ async def play(name: str, directory: Path) -> tuple[list[dict[str, Any]], dict[s
     for namespace in (NAMESPACE, "kube-system"):
         if await client.find(kinds.NAMESPACE, namespace) is None:
             await client.create(kinds.NAMESPACE, {"metadata": {"name": namespace}})
+        account = {"metadata": {"name": "default", "namespace": namespace}}
+        if await client.find(kinds.SERVICE_ACCOUNT, "default", namespace) is None:
+            await client.create(kinds.SERVICE_ACCOUNT, account)
 
     @contextlib.asynccontextmanager
     async def start(conf: Path) -> AsyncIterator[None]:
