@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hekla.api.kinds import Obj
+from hekla.api.meta import uid_of
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
@@ -81,7 +82,7 @@ def test_a_forgotten_pod_is_pending_again() -> None:
 def test_a_deleted_pod_leaves_nothing_behind() -> None:
     cache, _ = assumed()
     for number in range(2):
-        cache.remove_pod(pod(number))
+        cache.remove_pod(uid_of(pod(number)))
     assert used_cpu(cache) == 0
     assert cache.snapshot().groups[0].pods == ()
 
@@ -90,7 +91,7 @@ def test_a_placement_overtaken_by_events_is_refused_as_a_whole() -> None:
     cache = small_cache()
     snapshot, generation = cache.snapshot(), cache.generation
     (placement,) = run_cycle(snapshot, default_config()).placements
-    cache.remove_pod(pod(1))
+    cache.remove_pod(uid_of(pod(1)))
     assert not cache.assume(placement, generation)
     assert used_cpu(cache) == 0
 
@@ -141,7 +142,7 @@ def test_kept_up_to_date_row_by_row_it_equals_one_built_from_the_end_state(steps
             pods[number] = pod(number, revision, phase=phase, **more, **({} if phase == "Pending" else {"node": node}))
             cache.put_pod(pods[number])
         elif what == "drop" and number in pods:
-            cache.remove_pod(pods.pop(number))
+            cache.remove_pod(uid_of(pods.pop(number)))
         elif what in ("node", "resize"):
             nodes[node] = made(node_object({"name": node, "cpu": 4 + number, **({"gpu": 2} if more else {})}), node)
             cache.put_node(nodes[node])

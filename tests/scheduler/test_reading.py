@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from hekla.scheduler.reading import Shapes, read_amounts, read_pod, read_queue, read_status
-from hekla.scheduler.rows import PodStatus, show_amount
+from hekla.scheduler.podreading import PodReader, form_of
+from hekla.scheduler.reading import Shapes, read_amounts, read_queue
+from hekla.scheduler.rows import Pod, PodStatus, show_amount
+
+
+def read_pod(obj: dict[str, Any]) -> Pod:
+    return PodReader(("volcano",)).read(form_of(obj))
 
 
 def container(cpu: int | str | None = None, memory: str | None = None, **more: Any) -> dict[str, Any]:
@@ -81,7 +86,8 @@ def test_resource_names_have_their_units() -> None:
 )
 def test_the_status_of_a_pod(phase: str | None, deleting: bool, node: str, status: PodStatus) -> None:
     meta = {"name": "p", **({"deletionTimestamp": "2030-01-01T00:00:00Z"} if deleting else {})}
-    assert read_status({"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": phase}}) is status
+    obj = {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": phase}}
+    assert read_pod(obj).status is status
 
 
 @pytest.mark.parametrize(
@@ -90,15 +96,40 @@ def test_the_status_of_a_pod(phase: str | None, deleting: bool, node: str, statu
 )
 def test_the_priority_of_a_pod(spec: dict[str, Any], annotations: dict[str, str], priority: int) -> None:
     obj = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
-    assert read_pod(obj, Shapes(), ("volcano",)).priority == priority
+    assert read_pod(obj).priority == priority
 
 
 def test_numbered_pods_are_ordered_by_number() -> None:
     names = ["job-worker-10", "job-worker-2", "other"]
-    pods = [read_pod({"metadata": {"name": name}, "spec": {}}, Shapes(), ()) for name in names]
+    pods = [read_pod({"metadata": {"name": name}, "spec": {}}) for name in names]
     assert [pod.name for pod in sorted(pods, key=lambda pod: pod.order)] == ["job-worker-2", "job-worker-10", "other"]
 
 
 def test_a_queue_nobody_has_looked_at_is_open() -> None:
     queue = read_queue({"metadata": {"name": "q"}, "spec": {"weight": 0}})
     assert (queue.state, queue.weight, queue.reclaimable) == ("Open", 0, True)
+
+
+def test_pods_share_what_is_the_same_down_to_the_spelling_of_their_templates() -> None:
+    reader = PodReader(("volcano",))
+    spec = {"containers": [container("1")], "nodeSelector": {"a": "b", "c": "d"}}
+    spelled_differently = {"nodeSelector": {"c": "d", "a": "b"}, "containers": [container("1", image="other")]}
+    one, other = (
+        reader.read(form_of({"metadata": {"name": "p", "namespace": "n", "labels": {"x": "y"}}, "spec": each}))
+        for each in (spec, spelled_differently)
+    )
+    assert one.shape is other.shape
+    assert one.labels is other.labels
+
+
+def test_what_a_pod_wants_of_others_follows_its_own_labels() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    reader = PodReader(("volcano",))
+    companies = [
+        reader.read(
+            form_of({"metadata": {"name": "p", "labels": {"app": label}}, "spec": {"affinity": affinity}})
+        ).shape.constraints.company
+        for label in ("a", "b", "a")
+    ]
+    assert [company is not None and company.seeks_itself for company in companies] == [True, False, True]

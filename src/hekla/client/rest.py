@@ -112,6 +112,11 @@ class Client:
             item.setdefault("kind", name)
         return ObjectList(items, str(meta.get("resourceVersion", "")), str(meta.get("continue") or ""))
 
+    async def list_page(self, kind: Kind, *, limit: int, continue_token: str = "") -> bytes:
+        """One page of all objects of a kind as the server sent it, for those who read only a part of it."""
+        query = _query(limit=limit, **{"continue": continue_token})
+        return (await self.raw("GET", kind.path() + query)).body
+
     async def find_all(self, kind: Kind, namespace: str | None = None) -> _Objects:
         return (await self.list(kind, namespace)).items
 

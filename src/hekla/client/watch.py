@@ -25,8 +25,8 @@ from hekla.log import get_logger
 
 log = get_logger("client")
 
-_FIRST_DELAY = 0.05
-_LONGEST_DELAY = 10.0
+FIRST_DELAY = 0.05
+LONGEST_DELAY = 10.0
 _WATCH_SECONDS = 300
 _GRACE_SECONDS = 60
 
@@ -86,18 +86,25 @@ async def watch_many(
     view: View | None = None,
 ) -> AsyncGenerator[list[Change], None]:
     """`watch`, with the changes that came together at once."""
-    parameters = {
-        "watch": "true",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": resource_version,
-        "timeoutSeconds": str(_WATCH_SECONDS),
-        "labelSelector": label_selector,
-        "fieldSelector": field_selector,
-    }
-    query = urlencode({key: value for key, value in parameters.items() if value})
+    query = _query(resource_version, label_selector, field_selector)
+    async with aclosing(_watched_lines(client, kind, f"{kind.path(namespace)}?{query}")) as batches:
+        async for lines in batches:
+            changes, trouble = _read(kind, lines, view)
+            if changes:
+                yield changes
+            if trouble is not None:
+                raise trouble
+
+
+def watch_all(client: Client, kind: Kind, resource_version: str) -> AsyncGenerator[list[bytes], None]:
+    """The changes of all objects of a kind as the server sends them."""
+    return _watched_lines(client, kind, f"{kind.path()}?{_query(resource_version)}")
+
+
+async def _watched_lines(client: Client, kind: Kind, path: str) -> AsyncGenerator[list[bytes], None]:
     # The server ends the stream itself; one that does not is a connection whose other end is gone.
     deadline = asyncio.get_running_loop().time() + _WATCH_SECONDS + _GRACE_SECONDS
-    stream = client.stream_many_lines(f"{kind.path(namespace)}?{query}")
+    stream = client.stream_many_lines(path)
     while True:
         try:
             async with asyncio.timeout_at(deadline):
@@ -106,11 +113,19 @@ async def watch_many(
             return
         except TimeoutError:
             raise Disconnected(f"watch {kind.plural}: silent for too long") from None
-        changes, trouble = _read(kind, lines, view)
-        if changes:
-            yield changes
-        if trouble is not None:
-            raise trouble
+        yield lines
+
+
+def _query(resource_version: str, label_selector: str = "", field_selector: str = "") -> str:
+    parameters = {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": resource_version,
+        "timeoutSeconds": str(_WATCH_SECONDS),
+        "labelSelector": label_selector,
+        "fieldSelector": field_selector,
+    }
+    return urlencode({key: value for key, value in parameters.items() if value})
 
 
 def _read(kind: Kind, lines: list[bytes], view: View | None) -> tuple[list[Change], Exception | None]:
@@ -145,7 +160,7 @@ async def follow(
     `on_trouble` hears of each failed attempt, for those who want to tell a person.
     """
     revision = ""
-    delay = _FIRST_DELAY
+    delay = FIRST_DELAY
     while True:
         try:
             if not revision:
@@ -165,7 +180,7 @@ async def follow(
             )
             async for changes in stream:
                 revision = changes[-1].obj["metadata"]["resourceVersion"]
-                delay = _FIRST_DELAY
+                delay = FIRST_DELAY
                 yield [change for change in changes if change.type is not ChangeType.BOOKMARK]
         except Expired:
             log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
@@ -177,4 +192,4 @@ async def follow(
                 on_trouble(error)
         # Spread out, so that a server coming back is not met by everybody at once.
         await asyncio.sleep(delay * (0.5 + rng.random()))
-        delay = min(delay * 2, _LONGEST_DELAY)
+        delay = min(delay * 2, LONGEST_DELAY)

@@ -9,19 +9,19 @@ taking a snapshot does not depend on how much is running.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, key_of, uid_of
 from hekla.scheduler.plan import Placement
+from hekla.scheduler.podreading import PodForm, PodReader, form_of
 from hekla.scheduler.reading import (
-    Shapes,
     read_budget,
     read_claim,
     read_group,
     read_node,
-    read_pod,
     read_queue,
     read_quota,
     read_volume,
@@ -43,7 +43,7 @@ class Cache:
     def __init__(self, *, scheduler_names: Iterable[str] = ("volcano",), default_queue: str = "default") -> None:
         self._scheduler_names = frozenset(scheduler_names)
         self._default_queue = default_queue
-        self._shapes = Shapes()
+        self._reader = PodReader(self._scheduler_names)
         self._pods: dict[str, Pod] = {}
         self._assumed: dict[str, Pod] = {}
         self._evicted: set[str] = set()
@@ -65,7 +65,11 @@ class Cache:
         self.generation = 0
 
     def put_pod(self, obj: Obj) -> bool:
-        pod = read_pod(obj, self._shapes, self._scheduler_names)
+        return self.put_form(form_of(obj))
+
+    def put_form(self, form: PodForm) -> bool:
+        """A pod as the watch brings it."""
+        pod = self._reader.read(form)
         if not pod.ours and not pod.node:
             return False
         known = self._pods.get(pod.uid)
@@ -80,8 +84,7 @@ class Cache:
             self._evicted.discard(pod.uid)
         return self._swap(before, self._effective(pod.uid))
 
-    def remove_pod(self, obj: Obj) -> bool:
-        uid = uid_of(obj)
+    def remove_pod(self, uid: str) -> bool:
         before = self._effective(uid)
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
@@ -217,6 +220,10 @@ class Cache:
         """The pod as decisions see it: an assumed one has its node already."""
         return self._effective(uid)
 
+    def known_pods(self) -> set[str]:
+        """The uids of all pods the API server has told of."""
+        return set(self._pods)
+
     def seen_pod(self, uid: str) -> Pod | None:
         """The pod as the API server last said it is."""
         return self._pods.get(uid)
@@ -269,7 +276,8 @@ class Cache:
             self._loose[after.uid] = after
         if after is not None and after.group is not None:
             self._members.setdefault(after.group, {})[after.uid] = after
-        return before != after and self._changed()
+        unchanged = before is not None and after is not None and before.decides_like(after)
+        return not unchanged and self._changed()
 
     def _changed(self) -> bool:
         self.generation += 1
@@ -318,8 +326,8 @@ class Cache:
         if not self._stale and tables.columns.covers(names) and tables.add_shapes(self._member_shapes()):
             return
         pods = [pod for uid in self._pods if (pod := self._effective(uid)) is not None]
-        if len(self._shapes) > _SPARE_SHAPES + 2 * len(pods):
-            self._shapes.keep(pod.shape for pod in pods)
+        if self._reader.shapes > _SPARE_SHAPES + 2 * len(pods):
+            self._reader.keep(pod.shape for pod in pods)
         self._tables = Tables.build(self._nodes.values(), pods, names)
         self._built.clear()
         self._stale = False

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from hekla.api import batch, scheduling
-from hekla.api.core import PodPhase
 from hekla.api.duration import parse_duration
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, revision_of, uid_of
+from hekla.api.meta import annotations_of, key_of, labels_of, parse_timestamp, revision_of, uid_of
 from hekla.api.quantity import InvalidQuantity, milli, parse, whole
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.api.scheduling import PodGroupPhase, QueueState
@@ -24,14 +21,11 @@ from hekla.scheduler.rows import (
     Amounts,
     Budget,
     Claim,
-    Condition,
     Constraints,
     HostPort,
     Node,
     NodeGroups,
-    Pod,
     PodGroup,
-    PodStatus,
     Queue,
     Quota,
     Shape,
@@ -41,8 +35,6 @@ from hekla.scheduler.rows import (
     Volume,
 )
 
-TASK_PRIORITY = "volcano.sh/task-priority"
-PREEMPTABLE = "volcano.sh/preemptable"
 WAITING_TIME = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 TASK_TOPOLOGY = (
     "volcano.sh/task-topology-affinity",
@@ -52,7 +44,6 @@ TASK_TOPOLOGY = (
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_TRUE = ("1", "t", "T", "true", "TRUE", "True")
 # What a scorer assumes of a container that asks for nothing: kube-scheduler's own figures.
 ASSUMED_CPU = 100.0
 ASSUMED_MEMORY = 200.0 * 1024 * 1024
@@ -70,48 +61,6 @@ def read_amounts(resources: Mapping[str, Any] | None) -> Amounts:
         except InvalidQuantity:
             continue
     return amounts
-
-
-def read_pod(obj: Obj, shapes: Shapes, scheduler_names: Container[str]) -> Pod:
-    meta, spec = obj["metadata"], obj.get("spec") or {}
-    annotations, labels = annotations_of(obj), labels_of(obj)
-    group = annotations.get(scheduling.GROUP_NAME)
-    return Pod(
-        uid=uid_of(obj),
-        namespace=meta.get("namespace") or "",
-        name=meta["name"],
-        group=Key(meta.get("namespace") or "", group) if group else None,
-        shape=shapes.shape_of(spec, meta.get("namespace") or "", labels),
-        status=read_status(obj),
-        node=str(spec.get("nodeName") or ""),
-        role=annotations.get(batch.TASK_SPEC) or labels.get(batch.TASK_SPEC) or "",
-        priority=_pod_priority(spec, annotations),
-        created=_seconds(meta),
-        index=_number_in(meta["name"]),
-        gated=bool(spec.get("schedulingGates")),
-        ours=spec.get("schedulerName") in scheduler_names,
-        # parity: pods may be made to leave unless they say otherwise; a text that is no boolean says so.
-        preemptable=(annotations.get(PREEMPTABLE) or labels.get(PREEMPTABLE) or "true") in _TRUE,
-        preempts=spec.get("preemptionPolicy") != "Never",
-        priority_class=str(spec.get("priorityClassName") or ""),
-        labels=labels,
-        claims=_claim_names(meta["name"], spec),
-        revision=revision_of(obj),
-        condition=_pod_condition(obj.get("status") or {}),
-    )
-
-
-def read_status(obj: Obj) -> PodStatus:
-    phase = (obj.get("status") or {}).get("phase") or PodPhase.PENDING
-    if phase in (PodPhase.PENDING, PodPhase.RUNNING) and is_deleting(obj):
-        return PodStatus.RELEASING
-    if phase == PodPhase.RUNNING:
-        return PodStatus.RUNNING
-    if phase == PodPhase.PENDING:
-        return PodStatus.BOUND if (obj.get("spec") or {}).get("nodeName") else PodStatus.PENDING
-    if phase == PodPhase.SUCCEEDED:
-        return PodStatus.SUCCEEDED
-    return PodStatus.FAILED if phase == PodPhase.FAILED else PodStatus.UNKNOWN
 
 
 def read_node(obj: Obj) -> Node:
@@ -273,16 +222,6 @@ def _task_topology(annotations: Mapping[str, str]) -> tuple[str, str, str]:
     return (affinity, anti_affinity, order)
 
 
-def _claim_names(pod: str, spec: Obj) -> tuple[str, ...]:
-    names = []
-    for volume in spec.get("volumes") or ():
-        if volume.get("persistentVolumeClaim"):
-            names.append(str(volume["persistentVolumeClaim"].get("claimName") or ""))
-        elif volume.get("ephemeral"):
-            names.append(f"{pod}-{volume.get('name')}")
-    return tuple(names)
-
-
 def _read_node_groups(affinity: Obj) -> NodeGroups | None:
     near, far = affinity.get("nodeGroupAffinity") or {}, affinity.get("nodeGroupAntiAffinity") or {}
     if not near and not far:
@@ -308,32 +247,6 @@ def _waiting(annotations: Mapping[str, str]) -> tuple[str, str]:
 def _seconds(meta: Mapping[str, Any]) -> float:
     text = meta.get("creationTimestamp")
     return parse_timestamp(text).timestamp() if text else 0.0
-
-
-def _number_in(name: str) -> float:
-    """The number at the end of `job-task-7`; names of another form come after all numbers."""
-    parts = name.split("-")
-    return float(parts[-1]) if len(parts) >= 3 and parts[-1].isdecimal() else math.inf
-
-
-def _pod_priority(spec: Obj, annotations: Mapping[str, str]) -> int:
-    priority = spec.get("priority")
-    value = 1 if priority is None else int(priority)
-    try:
-        return int(annotations.get(TASK_PRIORITY, value))
-    except ValueError:
-        return value
-
-
-def _pod_condition(status: Obj) -> Condition | None:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return Condition(
-                str(condition.get("reason") or ""),
-                str(condition.get("message") or ""),
-                str(status.get("nominatedNodeName") or ""),
-            )
-    return None
 
 
 def _unsupported_group_fields(spec: Obj) -> tuple[str, ...]:

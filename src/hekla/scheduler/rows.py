@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from hekla.api.meta import Key
 from hekla.api.quantity import format_binary, format_decimal
@@ -20,6 +23,7 @@ from hekla.scheduler.arrays.resources import MEMORY, PODS
 from hekla.scheduler.company import Company
 
 Amounts = dict[str, float]
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class PodStatus(IntEnum):
@@ -112,8 +116,9 @@ class Condition:
     nominated: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """There may be very many: kept small, and made quickly."""
+
     uid: str
     namespace: str
     name: str
@@ -130,10 +135,14 @@ class Pod:
     preemptable: bool = True  # may be made to leave for others
     preempts: bool = True  # may make others leave
     priority_class: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    labels: Mapping[str, str] = NO_LABELS
     claims: tuple[str, ...] = ()
-    revision: int = field(default=0, compare=False)
-    condition: Condition | None = field(default=None, compare=False)
+    revision: int = 0
+    condition: Condition | None = None
+
+    def decides_like(self, other: Pod) -> bool:
+        """Whether no decision depends on what differs between the two."""
+        return all(getattr(self, name) == getattr(other, name) for name in _DECISIVE)
 
     @property
     def nominated(self) -> str:
@@ -148,6 +157,9 @@ class Pod:
     @property
     def holds_node(self) -> bool:
         return bool(self.node) and self.status not in (PodStatus.SUCCEEDED, PodStatus.FAILED)
+
+
+_DECISIVE = tuple(name for name in Pod.__struct_fields__ if name not in ("revision", "condition"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from hekla.api.kinds import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
-    POD,
     POD_DISRUPTION_BUDGET,
     POD_GROUP,
     PRIORITY_CLASS,
@@ -30,7 +29,6 @@ from hekla.api.kinds import (
     Kind,
     Obj,
 )
-from hekla.api.meta import uid_of
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
 from hekla.client.recorder import Recorder
@@ -46,6 +44,7 @@ from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.failures import RETRY_SECONDS, Failures
 from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Plan
+from hekla.scheduler.podfeed import PodFeed
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.timings import Timings
 from hekla.scheduler.watchdog import Watchdog
@@ -102,6 +101,8 @@ class _Scheduler:
         self._metrics = SchedulerMetrics(clock) if settings.metrics_address else None
         self._wake = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
+        watched = self._metrics.watched if self._metrics is not None else None
+        self._pods = PodFeed(client, self._cache, rng=rng, wake=self._wake.set, watched=watched)
         self._binder = Binder(
             client,
             self._cache,
@@ -117,15 +118,15 @@ class _Scheduler:
         )
 
     async def run(self, ready: Callable[[], None] | None) -> None:
-        informers = self._informers()
+        sources: list[Informer | PodFeed] = [*self._informers(), self._pods]
         async with self._serving_metrics(), asyncio.TaskGroup() as tasks:
-            for informer in informers:
-                tasks.create_task(informer.run())
+            for source in sources:
+                tasks.create_task(source.run())
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._binder.run())
             await self._make_queues()
-            for informer in informers:
-                await informer.synced()
+            for source in sources:
+                await source.synced()
             log.info("ready", queues="root," + self._settings.default_queue)
             if ready is not None:
                 ready()
@@ -154,16 +155,7 @@ class _Scheduler:
             self._informer(PERSISTENT_VOLUME, cache.put_volume, cache.remove_volume),
             self._informer(PERSISTENT_VOLUME_CLAIM, cache.put_claim, cache.remove_claim),
             self._informer(POD_GROUP, cache.put_group, cache.remove_group),
-            self._informer(POD, self._put_pod, cache.remove_pod),
         ]
-
-    def _put_pod(self, obj: Obj) -> bool:
-        changed = self._cache.put_pod(obj)
-        if self._metrics is not None and changed:
-            pod = self._cache.seen_pod(uid_of(obj))
-            if pod is not None and pod.ours and not pod.node:
-                self._metrics.watched(pod.created)
-        return changed
 
     def _informer(self, kind: Kind, put: Callable[[Obj], bool], remove: Callable[[Obj], bool]) -> Informer:
         informer = Informer(self._client, kind, rng=self._rng)

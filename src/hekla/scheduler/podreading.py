@@ -1,0 +1,282 @@
+"""From a pod's bytes to its row.
+
+Pods are what there is most of. A form declares the fields the scheduler looks at, the parts of a pod that only its
+shape depends on stay bytes, and pods of one template have equal bytes there: their shape is found without looking in.
+What pods share (shapes, labels, keys, names) they hold once.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from hekla.api import batch, scheduling
+from hekla.api.core import PodPhase
+from hekla.api.kinds import Obj
+from hekla.api.meta import Key, parse_timestamp
+from hekla.scheduler.reading import Shapes
+from hekla.scheduler.rows import NO_LABELS, Condition, Pod, PodStatus, Shape
+
+TASK_PRIORITY = "volcano.sh/task-priority"
+PREEMPTABLE = "volcano.sh/preemptable"
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_NOTHING = msgspec.Raw(b"")
+_EMPTY = (b"", b"null", b"[]", b"{}")
+_SPARE = 4096
+
+
+class _Form(msgspec.Struct, rename="camel", gc=False):
+    pass
+
+
+class Annotations(_Form):
+    group: str = msgspec.field(default="", name=scheduling.GROUP_NAME)
+    role: str = msgspec.field(default="", name=batch.TASK_SPEC)
+    priority: str = msgspec.field(default="", name=TASK_PRIORITY)
+    preemptable: str = msgspec.field(default="", name=PREEMPTABLE)
+
+
+class Metadata(_Form):
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: msgspec.Raw = _NOTHING
+    annotations: Annotations | None = None
+
+
+class ContainerForm(_Form):
+    resources: msgspec.Raw = _NOTHING
+    restart_policy: str | None = None
+    ports: msgspec.Raw = _NOTHING
+
+
+class Spec(_Form):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+    scheduling_gates: msgspec.Raw = _NOTHING
+    volumes: msgspec.Raw = _NOTHING
+    containers: list[ContainerForm] | None = None
+    init_containers: list[ContainerForm] | None = None
+    overhead: msgspec.Raw = _NOTHING
+    resources: msgspec.Raw = _NOTHING
+    node_selector: msgspec.Raw = _NOTHING
+    affinity: msgspec.Raw = _NOTHING
+    tolerations: msgspec.Raw = _NOTHING
+    topology_spread_constraints: msgspec.Raw = _NOTHING
+    resource_claims: msgspec.Raw = _NOTHING
+
+
+class ConditionForm(_Form):
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class Status(_Form):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    conditions: list[ConditionForm] | None = None
+
+
+class PodForm(_Form):
+    """What of a pod the scheduler looks at."""
+
+    metadata: Metadata
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+_decode_form = msgspec.json.Decoder(PodForm).decode
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
+_NO_SPEC, _NO_STATUS, _NO_ANNOTATIONS = Spec(), Status(), Annotations()
+
+
+def form_of(obj: Obj) -> PodForm:
+    """The form of a pod that is at hand as an object."""
+    return _decode_form(msgspec.json.encode(obj))
+
+
+class PodReader:
+    """Reads forms into rows, and remembers what rows share."""
+
+    def __init__(self, scheduler_names: Container[str]) -> None:
+        self._scheduler_names = scheduler_names
+        self._shapes = Shapes()
+        self._by_bytes: dict[tuple[object, ...], Shape] = {}
+        self._labels: dict[bytes, Mapping[str, str]] = {}
+        self._keys: dict[tuple[str, str], Key] = {}
+
+    def read(self, form: PodForm) -> Pod:
+        meta, spec, status = form.metadata, form.spec or _NO_SPEC, form.status or _NO_STATUS
+        annotations = meta.annotations or _NO_ANNOTATIONS
+        labels = self._labels_of(meta)
+        namespace = sys.intern(meta.namespace or "")
+        return Pod(
+            uid=meta.uid or "",
+            namespace=namespace,
+            name=meta.name,
+            group=self._key(namespace, annotations.group) if annotations.group else None,
+            shape=self._shape_of(spec, meta, namespace, labels),
+            status=_status(meta, spec, status),
+            node=sys.intern(spec.node_name or ""),
+            role=sys.intern(annotations.role or labels.get(batch.TASK_SPEC) or ""),
+            priority=_priority(spec, annotations),
+            created=_seconds(meta.creation_timestamp),
+            index=_number_in(meta.name),
+            gated=bytes(spec.scheduling_gates) not in _EMPTY,
+            ours=spec.scheduler_name in self._scheduler_names,
+            # parity: pods may be made to leave unless they say otherwise; a text that is no boolean says so.
+            preemptable=(annotations.preemptable or labels.get(PREEMPTABLE) or "true") in _TRUE,
+            preempts=spec.preemption_policy != "Never",
+            priority_class=sys.intern(spec.priority_class_name or ""),
+            labels=labels,
+            claims=_claim_names(meta.name, spec.volumes),
+            revision=int(meta.resource_version or 0),
+            condition=_condition(status),
+        )
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes are remembered."""
+        return len(self._shapes)
+
+    def keep(self, shapes: Iterable[Shape]) -> None:
+        """Forget all shapes but these."""
+        self._shapes.keep(shapes)
+        self._by_bytes.clear()
+
+    def _labels_of(self, meta: Metadata) -> Mapping[str, str]:
+        raw = bytes(meta.labels)
+        found = self._labels.get(raw)
+        if found is None:
+            found = (_decode_labels(raw) if raw else None) or NO_LABELS
+            if len(self._labels) >= _SPARE:
+                # Pods hold on to theirs; those that come may share with each other.
+                self._labels.clear()
+            self._labels[raw] = found
+        return found
+
+    def _key(self, namespace: str, name: str) -> Key:
+        found = self._keys.get((namespace, name))
+        if found is None:
+            if len(self._keys) >= _SPARE:
+                self._keys.clear()
+            found = self._keys[namespace, name] = Key(namespace, sys.intern(name))
+        return found
+
+    def _shape_of(self, spec: Spec, meta: Metadata, namespace: str, labels: Mapping[str, str]) -> Shape:
+        affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+        key = (
+            *(_container_bytes(container) for container in spec.containers or ()),
+            None,
+            *(_container_bytes(container) for container in spec.init_containers or ()),
+            bytes(spec.overhead),
+            bytes(spec.resources),
+            bytes(spec.node_selector),
+            affinity,
+            spread,
+            bytes(spec.tolerations),
+            bytes(spec.resource_claims),
+            # What a pod wants of others may depend on what it is itself.
+            (namespace, bytes(meta.labels)) if affinity or spread else None,
+        )
+        shape = self._by_bytes.get(key)
+        if shape is None:
+            if len(self._by_bytes) >= 4 * _SPARE:
+                self._by_bytes.clear()
+            shape = self._by_bytes[key] = self._shapes.shape_of(_opened(spec), namespace, labels)
+        return shape
+
+
+def _container_bytes(container: ContainerForm) -> tuple[object, ...]:
+    return bytes(container.resources), container.restart_policy, bytes(container.ports)
+
+
+def _opened(spec: Spec) -> Obj:
+    """The parts a shape depends on, decoded."""
+    parts = {
+        "overhead": spec.overhead,
+        "resources": spec.resources,
+        "nodeSelector": spec.node_selector,
+        "affinity": spec.affinity,
+        "topologySpreadConstraints": spec.topology_spread_constraints,
+        "tolerations": spec.tolerations,
+        "resourceClaims": spec.resource_claims,
+    }
+    return {
+        "containers": [_opened_container(container) for container in spec.containers or ()],
+        "initContainers": [_opened_container(container) for container in spec.init_containers or ()],
+        **{name: _open(raw) for name, raw in parts.items()},
+    }
+
+
+def _opened_container(container: ContainerForm) -> dict[str, Any]:
+    opened = {"resources": _open(container.resources), "ports": _open(container.ports)}
+    return {**opened, "restartPolicy": container.restart_policy}
+
+
+def _open(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw) if bytes(raw) else None
+
+
+def _status(meta: Metadata, spec: Spec, status: Status) -> PodStatus:
+    phase = status.phase or PodPhase.PENDING
+    if phase in (PodPhase.PENDING, PodPhase.RUNNING) and meta.deletion_timestamp:
+        return PodStatus.RELEASING
+    if phase == PodPhase.RUNNING:
+        return PodStatus.RUNNING
+    if phase == PodPhase.PENDING:
+        return PodStatus.BOUND if spec.node_name else PodStatus.PENDING
+    if phase == PodPhase.SUCCEEDED:
+        return PodStatus.SUCCEEDED
+    return PodStatus.FAILED if phase == PodPhase.FAILED else PodStatus.UNKNOWN
+
+
+def _priority(spec: Spec, annotations: Annotations) -> int:
+    value = 1 if spec.priority is None else spec.priority
+    try:
+        return int(annotations.priority) if annotations.priority else value
+    except ValueError:
+        return value
+
+
+@lru_cache(maxsize=_SPARE)
+def _seconds(text: str | None) -> float:
+    return parse_timestamp(text).timestamp() if text else 0.0
+
+
+def _number_in(name: str) -> float:
+    """The number at the end of `job-task-7`; names of another form come after all numbers."""
+    parts = name.split("-")
+    return float(parts[-1]) if len(parts) >= 3 and parts[-1].isdecimal() else math.inf
+
+
+def _claim_names(pod: str, volumes: msgspec.Raw) -> tuple[str, ...]:
+    if bytes(volumes) in _EMPTY:
+        return ()
+    names = []
+    for volume in msgspec.json.decode(volumes):
+        if volume.get("persistentVolumeClaim"):
+            names.append(str(volume["persistentVolumeClaim"].get("claimName") or ""))
+        elif volume.get("ephemeral"):
+            names.append(f"{pod}-{volume.get('name')}")
+    return tuple(names)
+
+
+def _condition(status: Status) -> Condition | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return Condition(condition.reason or "", condition.message or "", status.nominated_node_name or "")
+    return None
