@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-from hekla.api.kinds import POD, POD_GROUP
-from hekla.api.meta import annotations_of, name_of, uid_of
-from hekla.controllers.podgroup import build_group
+from typing import Any
+
+import pytest
+
+from hekla.api.kinds import POD, POD_GROUP, REPLICA_SET
+from hekla.api.meta import annotations_of, name_of, owner_reference, uid_of
+from hekla.controllers.podgroup import is_current, build_group
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 
@@ -44,3 +48,68 @@ def test_a_bare_pod_of_our_scheduler_gets_a_group_and_others_do_not() -> None:
         assert "scheduling.k8s.io/group-name" not in annotations_of(theirs)
 
     on_bench(script)
+
+
+async def replica_set(bench: Bench, **annotations: str) -> dict[str, Any]:
+    names = {f"scheduling.volcano.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    labels = {"app": "x"}
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [make.container()]}},
+    }
+    meta = {"name": "rs", "namespace": "default", "annotations": names}
+    return await bench.client.create(
+        REPLICA_SET, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec}
+    )
+
+
+async def member(bench: Bench, name: str, owner: dict[str, Any], cpu: str) -> None:
+    container = make.container(resources={"requests": {"cpu": cpu}})
+    meta = {"name": name, "namespace": "default", "ownerReferences": [owner_reference(owner, REPLICA_SET)]}
+    spec = {"schedulerName": "volcano", "containers": [container]}
+    await bench.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+def test_a_changed_workload_brings_its_group_up_to_date_with_its_next_pod() -> None:
+    async def script(bench: Bench) -> None:
+        owner = await replica_set(bench, group_min_member="1")
+        await member(bench, "first", owner, "1")
+        await bench.settle()
+        (group,) = await bench.client.find_all(POD_GROUP)
+        assert (group["spec"]["minMember"], group["spec"]["minResources"]["cpu"]) == (1, "1")
+        changed = {"metadata": {"annotations": {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/x": "y"}}}
+        await bench.client.patch(REPLICA_SET, "rs", changed, "default")
+        await member(bench, "second", owner, "3")
+        await bench.settle()
+        (after,) = await bench.client.find_all(POD_GROUP)
+        assert uid_of(after) == uid_of(group)
+        assert (after["spec"]["minMember"], after["spec"]["minResources"]["cpu"]) == (2, "6")
+        assert annotations_of(after) == {"volcano.sh/x": "y"}
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize(("replicas", "stays"), [(0, False), (1, True)])
+def test_the_group_of_a_workload_scaled_to_nothing_goes_with_its_last_pod(replicas: int, stays: bool) -> None:
+    async def script(bench: Bench) -> None:
+        owner = await replica_set(bench)
+        await member(bench, "first", owner, "1")
+        await member(bench, "second", owner, "1")
+        await bench.settle()
+        await bench.client.patch(REPLICA_SET, "rs", {"spec": {"replicas": replicas}}, "default")
+        await bench.client.delete(POD, "first", "default")
+        await bench.settle()
+        assert len(await bench.client.find_all(POD_GROUP)) == 1
+        await bench.client.delete(POD, "second", "default")
+        await bench.settle()
+        assert len(await bench.client.find_all(POD_GROUP)) == int(stays)
+
+    on_bench(script)
+
+
+def test_a_pod_of_a_stateful_sets_earlier_revision_changes_nothing() -> None:
+    owner = {"status": {"updateRevision": "b"}}
+    assert is_current(make.pod("p", labels={"controller-revision-hash": "b"}), owner)
+    assert not is_current(make.pod("p", labels={"controller-revision-hash": "a"}), owner)
+    assert is_current(make.pod("p"), {"status": {}})

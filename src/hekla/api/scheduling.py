@@ -6,6 +6,7 @@ from enum import StrEnum
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
+BARE_GROUP_PREFIX = "podgroup-"
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"

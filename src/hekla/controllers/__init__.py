@@ -11,6 +11,7 @@ from hekla.api.batch import SCHEDULER_NAME
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.controllers.emptied import EmptiedGroupController
 from hekla.controllers.garbage import GarbageController
 from hekla.controllers.job.controller import JobController
 from hekla.controllers.jobflow import JobFlowController
@@ -43,6 +44,7 @@ async def run(
     jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
     queues = QueueController(client, sources, clock=clock, recorder=recorder)
     groups = PodGroupController(client, sources, clock=clock, schedulers=schedulers)
+    emptied = EmptiedGroupController(client, sources, clock=clock)
     garbage = GarbageController(client, sources, clock=clock)
     flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
     templates = JobTemplateController(client, sources, clock=clock)
@@ -55,7 +57,7 @@ async def run(
             await sources.synced()
             tasks.create_task(recorder.run())
             queues.start()
-            for controller in (queues, jobs, groups, garbage, flows, templates):
+            for controller in (queues, jobs, groups, emptied, garbage, flows, templates):
                 tasks.create_task(controller.runner.run())
             await queues.settled()
             if ready is not None:

@@ -1,11 +1,12 @@
 """Gives a PodGroup to pods of our scheduler that have none: bare pods, ReplicaSets, StatefulSets, Kubernetes Jobs.
 
-Pods of one controlling owner share one group, named after the owner's uid.
+Pods of one controlling owner share one group, named after the owner's uid. It says what the newest of them says: a
+workload whose template or annotations have changed brings its group up to date with its next pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hekla.api import batch
 from hekla.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, Obj
@@ -22,7 +23,7 @@ from hekla.api.meta import (
     uid_of,
 )
 from hekla.api.pod_resources import Amounts, add, as_text, quota_usage
-from hekla.api.scheduling import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME_ANNOTATION, PodGroupPhase
+from hekla.api.scheduling import BARE_GROUP_PREFIX, GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME_ANNOTATION, PodGroupPhase
 from hekla.client.informer import Update
 from hekla.client.rest import Client
 from hekla.clock import Clock
@@ -32,6 +33,9 @@ from hekla.errors import AlreadyExists, Conflict, NotFound
 
 _OWNERS: tuple[Kind, ...] = (REPLICA_SET, DAEMON_SET, STATEFUL_SET, BATCH_JOB)
 _TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
+_REVISION = "controller-revision-hash"
+# What follows the pods of a workload; a queue that the namespace gave stays unless a pod names another.
+_FOLLOWED = ("minMember", "minResources", "priorityClassName", "networkTopology")
 _TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
 
 
@@ -49,11 +53,13 @@ class PodGroupController:
         pod = self._pods.get(key.name, key.namespace)
         if pod is None or not self._needs_group(pod):
             return None
-        group = build_group(pod, await self._owner_annotations(pod))
+        owners = await self._owners(pod)
+        group = build_group(pod, _inherited(owners))
         try:
             await self._client.create(POD_GROUP, group)
         except AlreadyExists:
-            pass
+            if all(is_current(pod, owner) for owner in owners):
+                await self._refresh(group)
         patch = {"metadata": {"uid": uid_of(pod), "annotations": {GROUP_NAME: name_of(group)}}}
         try:
             self.runner.wrote(key, self._pods, await self._client.patch(POD, key.name, patch, key.namespace))
@@ -61,14 +67,21 @@ class PodGroupController:
             return None
         return None
 
-    async def _owner_annotations(self, pod: Obj) -> dict[str, str]:
-        """Of all owners we know; the first to have a key wins."""
-        found: dict[str, str] = {}
+    async def _refresh(self, wanted: Obj) -> None:
+        existing = await self._client.find(POD_GROUP, name_of(wanted), namespace_of(wanted))
+        patch = _difference(wanted, existing) if existing is not None else None
+        if existing is not None and patch:
+            patch["metadata"] = {**patch.get("metadata", {}), "uid": uid_of(existing)}
+            await self._client.patch(POD_GROUP, name_of(wanted), patch, namespace_of(wanted))
+
+    async def _owners(self, pod: Obj) -> list[Obj]:
+        """Those we know, in the pod's order."""
+        found = []
         for reference in pod["metadata"].get("ownerReferences") or ():
             kind = next((kind for kind in _OWNERS if kind.owns_reference(reference)), None)
             owner = await self._client.find(kind, reference["name"], namespace_of(pod)) if kind else None
             if owner is not None and uid_of(owner) == reference.get("uid"):
-                found = {**annotations_of(owner), **found}
+                found.append(owner)
         return found
 
     def _changed(self, update: Update) -> None:
@@ -80,12 +93,45 @@ class PodGroupController:
         return ours and not annotations_of(pod).get(GROUP_NAME) and not is_deleting(pod)
 
 
+def _inherited(owners: Iterable[Obj]) -> dict[str, str]:
+    """The annotations of the owners; the first to have a key wins."""
+    found: dict[str, str] = {}
+    for owner in owners:
+        found = {**annotations_of(owner), **found}
+    return found
+
+
+def is_current(pod: Obj, owner: Obj) -> bool:
+    """Whether the pod is what its owner would make now: a StatefulSet also replaces pods of its earlier revision."""
+    revision = (owner.get("status") or {}).get("updateRevision")
+    return not revision or labels_of(pod).get(_REVISION) in (None, revision)
+
+
+def _difference(wanted: Obj, existing: Obj) -> Obj:
+    """A merge patch that has the group say what is wanted. Others' labels and annotations, and its phase, stay."""
+    patch: Obj = {}
+    old = existing.get("spec") or {}
+    spec = {field: wanted["spec"].get(field) for field in _FOLLOWED if wanted["spec"].get(field) != old.get(field)}
+    if spec.get("minResources"):
+        gone = {name: None for name in old.get("minResources") or {} if name not in spec["minResources"]}
+        spec["minResources"] = {**spec["minResources"], **gone}
+    if wanted["spec"].get("queue") and wanted["spec"]["queue"] != old.get("queue"):
+        spec["queue"] = wanted["spec"]["queue"]
+    if spec:
+        patch["spec"] = spec
+    for field in ("labels", "annotations"):
+        new, known = wanted["metadata"].get(field) or {}, existing["metadata"].get(field) or {}
+        if any(known.get(key) != value for key, value in new.items()):
+            patch.setdefault("metadata", {})[field] = new
+    return patch
+
+
 def build_group(pod: Obj, owner_annotations: Mapping[str, str]) -> Obj:
     owner = controller_of(pod)
     annotations = _annotations(pod, owner_annotations)
     labels = {key: labels_of(pod)[key] for key in (batch.PREEMPTABLE, batch.COOLDOWN_TIME) if key in labels_of(pod)}
     metadata: Obj = {
-        "name": f"podgroup-{owner['uid'] if owner else uid_of(pod)}",
+        "name": BARE_GROUP_PREFIX + (owner["uid"] if owner else uid_of(pod)),
         "namespace": namespace_of(pod),
         "ownerReferences": pod["metadata"]["ownerReferences"] if owner else [owner_reference(pod, POD)],
         **({"annotations": annotations} if annotations else {}),
