@@ -6,7 +6,7 @@ import pytest
 
 from hekla.api.kinds import POD, POD_GROUP, REPLICA_SET
 from hekla.api.meta import annotations_of, name_of, owner_reference, uid_of
-from hekla.controllers.podgroup import is_current, build_group
+from hekla.controllers.podgroup import build_group, is_current
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 
