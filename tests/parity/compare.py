@@ -81,7 +81,7 @@ def read_explanations(path: Path, cluster: str) -> list[Explanation]:
 
 def judge(case: str, recorded: Obj, found: Obj, explanations: list[Explanation]) -> Verdict:
     verdict = Verdict(case)
-    loose = [place for one in recorded.get("varies") or () for place in _loose_places(one)]
+    loose = [place for one in recorded.get("varies") or () for place in _loose_places(recorded, one)]
     for difference in differences(_parts(recorded, found), _parts(found, recorded)):
         if _varies(difference.path, loose):
             continue
@@ -106,14 +106,31 @@ def _event_text(text: str) -> str:
     return text.replace("(combined from similar events): ", "")
 
 
-def _loose_places(varying: Obj) -> list[str]:
+def _loose_places(recorded: Obj, varying: Obj) -> list[str]:
     """Where upstream disagrees with itself. Of Events, those that only some of its runs told."""
     path = str(varying["path"])
     if not path.startswith("events/"):
-        return [_positions(path)]
+        return [_as_compared(recorded, path)]
     about = re.sub(r"/\d+$", "", path)
-    texts = [text for seen in varying["seen"] for text in _several(seen) if text]
-    return [_positions(f"{about}/{text}") for text in texts]
+    return [f"{about}/{text}" for seen in varying["seen"] for text in _several(seen) if text]
+
+
+def _as_compared(document: Any, path: str) -> str:
+    """A path that counts the items of lists, with the keys they are compared by. Keys may hold slashes themselves."""
+    if not path:
+        return ""
+    if isinstance(document, list):
+        index, _, rest = path.partition("/")
+        keyed = list((_keyed(document) or {}).items())
+        known = index.isdigit() and int(index) < len(document)
+        name, item = keyed[int(index)] if known and keyed else (index, document[int(index)] if known else None)
+    else:
+        fitting = [key for key in document if path == key or path.startswith(f"{key}/")] if document else []
+        name = max(fitting, key=len, default=path)
+        rest, item = path[len(name) + 1 :], (document or {}).get(name)
+    if rest and isinstance(item, dict | list):
+        rest = _as_compared(item, rest)
+    return f"{name}/{rest}" if rest else name
 
 
 def differences(recorded: Any, found: Any, path: str = "") -> Iterator[Difference]:
@@ -151,14 +168,8 @@ def _keyed(items: list[Any]) -> dict[str, Any] | None:
 
 
 def _varies(path: str, loose: list[str]) -> bool:
-    place = _positions(path.removesuffix(" (order)"))
+    place = path.removesuffix(" (order)")
     return any(place == one or place.startswith(one + "/") or one.startswith(place + "/") for one in loose)
-
-
-def _positions(path: str) -> str:
-    """With every list position written alike, whether it was a number or a key."""
-    keyed = "|".join(_TELLING)
-    return re.sub(rf"/(?:\d+|(?:{keyed})=[^/]*)(?=/|$)", "/#", path)
 
 
 def _several(value: Any) -> list[str]:
