@@ -9,7 +9,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,9 +39,12 @@ class ClusterOptions:
     data_dir: Path | None
     context: str
     namespace: str
+    server: str = ""
 
     def connection(self) -> Connection:
         access = load_access(self._paths(), context=self.context)
+        if self.server:
+            access = replace(access, server=self.server)
         return Connection(access, self.namespace or access.namespace)
 
     def layout(self) -> Layout:
@@ -57,8 +60,8 @@ class ClusterOptions:
 
     def flags(self) -> str:
         """What to add to a suggested command so that it reaches the same cluster."""
-        given = (("--kubeconfig", self.kubeconfig), ("--data-dir", self.data_dir), ("--context", self.context))
-        named = [*given, ("-n", self.namespace)]
+        given = (("-s", self.server), ("--kubeconfig", self.kubeconfig), ("--data-dir", self.data_dir))
+        named = [*given, ("--context", self.context), ("-n", self.namespace)]
         return "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in named if value)
 
     def _paths(self) -> list[Path]:
@@ -75,22 +78,43 @@ class ClusterOptions:
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --kubeconfig, --data-dir, --context and -n; the function gets one `cluster: ClusterOptions`."""
+    """Adds --kubeconfig, --data-dir, --context, -s and -n; the function gets one `cluster: ClusterOptions`."""
+    return _with_options(command, [_NAMESPACE, *_OPTIONS])
 
-    def call(kubeconfig: Path | None, data_dir: Path | None, context: str, namespace: str, **parameters: Any) -> Any:
-        return command(cluster=ClusterOptions(kubeconfig, data_dir, context, namespace), **parameters)
+
+def clusterwide_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for what has no namespace: there -n is free for the command's own use."""
+    return _with_options(command, _OPTIONS)
+
+
+_PATH = click.Path(path_type=Path)
+_NAMESPACE = click.option(
+    "-n", "--namespace", default="", help="Namespace (default: the kubeconfig's, else `default`)."
+)
+_OPTIONS = [
+    click.option(
+        "-s", "--master", "server", default="", help="Address of the API server, in place of the kubeconfig's."
+    ),
+    click.option("--context", default="", help="Context of the kubeconfig."),
+    click.option("--data-dir", type=_PATH, default=None, envvar="HEKLA_DATA_DIR", help="The local cluster's folder."),
+    click.option("-k", "--kubeconfig", type=_PATH, default=None, help="Kubeconfig of the cluster to talk to."),
+]
+
+
+def _with_options(command: Callable[..., Any], options: list[Callable[..., Any]]) -> Callable[..., Any]:
+    def call(
+        kubeconfig: Path | None,
+        data_dir: Path | None,
+        context: str,
+        server: str,
+        namespace: str = "",
+        **parameters: Any,
+    ) -> Any:
+        return command(cluster=ClusterOptions(kubeconfig, data_dir, context, namespace, server), **parameters)
 
     call.__doc__ = command.__doc__
     call.__name__ = command.__name__
-    path = click.Path(path_type=Path)
-    for option in (
-        click.option("-n", "--namespace", default="", help="Namespace (default: the kubeconfig's, else `default`)."),
-        click.option("--context", default="", help="Context of the kubeconfig."),
-        click.option(
-            "--data-dir", type=path, default=None, envvar="HEKLA_DATA_DIR", help="The local cluster's folder."
-        ),
-        click.option("--kubeconfig", type=path, default=None, help="Kubeconfig of the cluster to talk to."),
-    ):
+    for option in options:
         call = option(call)
     # Options a command declares itself stand nearer to its function: keep them first in --help.
     own = getattr(command, "__click_params__", [])

@@ -8,9 +8,10 @@ import click
 
 from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
-from hekla.api.meta import controller_of, name_of, namespace_of, parse_timestamp, uid_of
+from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
+from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, issue_command, name_argument, pods_of
 from hekla.cli.output import age, duration, print_document, print_table
@@ -96,8 +97,11 @@ def _amounts(text: str) -> dict[str, str]:
 @click.option("-A", "--all-namespaces", is_flag=True)
 @click.option("-l", "--selector", default="", help="Label selector.")
 @click.option("-q", "--queue", default="", help="Only jobs of this queue.")
+@click.option("-S", "--scheduler", default="", help="Only jobs of this scheduler.")
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table")
-def list_jobs(cluster: ClusterOptions, all_namespaces: bool, selector: str, queue: str, output: str) -> None:
+def list_jobs(
+    cluster: ClusterOptions, all_namespaces: bool, selector: str, queue: str, scheduler: str, output: str
+) -> None:
     """List jobs, with the reason of those that wait.
 
     \b
@@ -113,7 +117,8 @@ def list_jobs(cluster: ClusterOptions, all_namespaces: bool, selector: str, queu
         return jobs, groups, pods
 
     jobs, groups, pods = with_client(connection, work)
-    jobs = [found for found in jobs if not queue or (found["spec"].get("queue") or "default") == queue]
+    jobs = [found for found in jobs if queue in ("", found["spec"].get("queue") or "default")]
+    jobs = [found for found in jobs if scheduler in ("", found["spec"].get("schedulerName"))]
     if output in ("json", "yaml"):
         print_document({"apiVersion": "v1", "kind": "List", "items": jobs}, output)
     elif output == "name":
@@ -122,62 +127,8 @@ def list_jobs(cluster: ClusterOptions, all_namespaces: bool, selector: str, queu
     elif not jobs:
         click.echo("No resources found")
     else:
-        _print_jobs(jobs, groups, pods, namespaces=all_namespaces)
-
-
-def _print_jobs(jobs: list[Obj], groups: list[Obj], pods: list[Obj], *, namespaces: bool) -> None:
-    now = SystemClock().now()
-    groups_of, pods_of_job = _by_owner(groups), _by_owner(pods)
-    rows = []
-    for found in jobs:
-        mine = pods_of_job.get(uid_of(found), [])
-        tasks = task_rows(found, mine)
-        group = next(iter(groups_of.get(uid_of(found), ())), None)
-        waits = waiting_reason(group, mine)[0] or dependency_reason(found, mine)[0]
-        reason = "" if is_finished(found) else waits
-        status = found.get("status") or {}
-        rows.append(
-            [
-                *([namespace_of(found)] if namespaces else []),
-                name_of(found),
-                phase_of(found),
-                reason or "-",
-                sum(task.wanted for task in tasks),
-                found["spec"].get("minAvailable", ""),
-                sum(task.pending for task in tasks),
-                sum(task.running for task in tasks),
-                sum(task.done for task in tasks),
-                sum(task.failed for task in tasks),
-                status.get("retryCount", 0),
-                found["spec"].get("queue") or "default",
-                age(parse_timestamp(found["metadata"]["creationTimestamp"]), now),
-            ]
-        )
-    headers = [
-        "NAME",
-        "STATUS",
-        "REASON",
-        "PODS",
-        "MIN",
-        "PENDING",
-        "RUNNING",
-        "DONE",
-        "FAILED",
-        "RETRIES",
-        "QUEUE",
-        "AGE",
-    ]
-    print_table(["NAMESPACE", *headers] if namespaces else headers, rows)
-
-
-def _by_owner(objects: list[Obj]) -> dict[str, list[Obj]]:
-    """Objects by the uid of the one that controls them."""
-    owned: dict[str, list[Obj]] = {}
-    for obj in objects:
-        owner = controller_of(obj)
-        if owner is not None:
-            owned.setdefault(str(owner["uid"]), []).append(obj)
-    return owned
+        now, wide = SystemClock().now(), output == "wide"
+        print_table(*job_table(jobs, groups, pods, now, namespaces=all_namespaces, wide=wide))
 
 
 @job.command("view")

@@ -77,13 +77,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as error:
+        except click.UsageError:
             import difflib
 
+            text = f'unknown command "{args[0]}" for "{ctx.command_path}"'
             close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            if not close:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
+            raise click.UsageError(f'{text}, did you mean "{close[0]}"?' if close else text, ctx) from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,9 +115,11 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
         return ending.exit_code
     except click.Abort:
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.message)
+        return 0
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _say_misuse(error, name)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -144,6 +145,15 @@ def _say_failure(error: BaseException, program: str) -> int:
         return EXIT_VCCTL_FAILED
     click.echo(f"{_style('error:')} {describe(error)}", err=True)
     return EXIT_BAD_FILE if getattr(error, "bad_file", False) else EXIT_FAILED
+
+
+def _say_misuse(error: click.ClickException, program: str) -> int:
+    if program == "vcctl":
+        # parity: one line, and the status that scripts around vcctl know.
+        click.echo(f"Error: {error.format_message()}", err=True)
+        return EXIT_FAILED
+    error.show()
+    return error.exit_code
 
 
 def _say_bug(error: BaseException) -> int:

@@ -22,6 +22,12 @@ def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("name", default="")(command)
 
 
+def queue_name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a queue, whose flag upstream writes -n: queues have no namespace."""
+    command = click.option("-n", "-N", "--name", "name_flag", default="", help="The name, as with vcctl.")(command)
+    return click.argument("name", default="")(command)
+
+
 def chosen_name(name: str, name_flag: str, complaint: str) -> str:
     if not (name or name_flag):
         raise UsageError(complaint)

@@ -9,9 +9,9 @@ import click
 from hekla.api.batch import JobAction
 from hekla.api.kinds import POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of
-from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.connection import ClusterOptions, clusterwide_options, with_client
 from hekla.cli.failing import failing_as
-from hekla.cli.named import chosen_name, delete_one, issue_command, name_argument
+from hekla.cli.named import chosen_name, delete_one, issue_command, queue_name_argument
 from hekla.cli.output import print_document, print_table
 from hekla.client.rest import Client
 from hekla.errors import UsageError
@@ -26,8 +26,8 @@ def queue() -> None:
 
 
 @queue.command("create")
-@cluster_options
-@name_argument
+@clusterwide_options
+@queue_name_argument
 @click.option("-w", "--weight", default=1, help="Its share of the cluster, against other queues' weights.")
 @click.option("--parent", default="", help="Parent queue.")
 @click.option("-S", "--state", default="Open", hidden=True)
@@ -46,7 +46,7 @@ def create(cluster: ClusterOptions, name: str, name_flag: str, weight: int, pare
 
 
 @queue.command("list")
-@cluster_options
+@clusterwide_options
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
 @failing_as("list queues")
 def list_queues(cluster: ClusterOptions, output: str) -> None:
@@ -68,8 +68,8 @@ def list_queues(cluster: ClusterOptions, output: str) -> None:
 
 
 @queue.command("get")
-@cluster_options
-@name_argument
+@clusterwide_options
+@queue_name_argument
 @failing_as("get queue")
 def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Show one queue.
@@ -87,8 +87,8 @@ def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
 
 
 @queue.command("operate")
-@cluster_options
-@name_argument
+@clusterwide_options
+@queue_name_argument
 @click.option("-a", "--action", default="", help="open, close or update.")
 @click.option("-w", "--weight", type=int, default=None, help="With update: the new weight.")
 @failing_as("operate queue")
@@ -114,8 +114,8 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
 
 
 @queue.command("delete")
-@cluster_options
-@name_argument
+@clusterwide_options
+@queue_name_argument
 @failing_as("delete queue")
 def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Delete a queue.

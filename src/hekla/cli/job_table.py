@@ -1,0 +1,70 @@
+"""The table of jobs: upstream's columns, and the reason of those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from hekla.api.kinds import Obj
+from hekla.api.meta import controller_of, labels_of, name_of, namespace_of, parse_timestamp, uid_of
+from hekla.cli.output import age
+from hekla.cli.progress import dependency_reason, is_finished, phase_of, task_rows, waiting_reason
+
+Table = tuple[list[str], list[list[object]]]
+
+_JOB_TYPE = "volcano.sh/job-type"
+_DEFAULT_TYPE = "Batch"
+_HEADERS = [
+    "NAME", "PHASE", "REASON", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "RETRYCOUNT", "QUEUE",
+    "AGE",
+]  # fmt: skip
+_WIDE = ["UNKNOWN", "JOBTYPE", "CREATION"]
+
+
+def job_table(
+    jobs: Sequence[Obj], groups: Sequence[Obj], pods: Sequence[Obj], now: datetime, *, namespaces: bool, wide: bool
+) -> Table:
+    """Headers and rows. `groups` and `pods` are all that there are; each job finds its own by uid."""
+    headers = [*(["NAMESPACE"] if namespaces else []), *_HEADERS, *(_WIDE if wide else [])]
+    groups_of, pods_of = _by_owner(groups), _by_owner(pods)
+    rows = []
+    for job in jobs:
+        mine = pods_of.get(uid_of(job), [])
+        group = next(iter(groups_of.get(uid_of(job), ())), None)
+        row = [*([namespace_of(job)] if namespaces else []), *_row(job, group, mine, now)]
+        rows.append([*row, *(_wide_part(job) if wide else [])])
+    return headers, rows
+
+
+def _row(job: Obj, group: Obj | None, pods: list[Obj], now: datetime) -> list[object]:
+    tasks = task_rows(job, pods)
+    waits = waiting_reason(group, pods)[0] or dependency_reason(job, pods)[0]
+    return [
+        name_of(job),
+        phase_of(job),
+        "-" if is_finished(job) else waits or "-",
+        sum(task.wanted for task in tasks),
+        job["spec"].get("minAvailable", ""),
+        sum(task.pending for task in tasks),
+        sum(task.running for task in tasks),
+        sum(task.done for task in tasks),
+        sum(task.failed for task in tasks),
+        (job.get("status") or {}).get("retryCount", 0),
+        job["spec"].get("queue") or "default",
+        age(parse_timestamp(job["metadata"]["creationTimestamp"]), now),
+    ]
+
+
+def _wide_part(job: Obj) -> list[object]:
+    created = str(job["metadata"]["creationTimestamp"]).partition("T")[0]
+    return [(job.get("status") or {}).get("unknown", 0), labels_of(job).get(_JOB_TYPE) or _DEFAULT_TYPE, created]
+
+
+def _by_owner(objects: Sequence[Obj]) -> dict[str, list[Obj]]:
+    """Objects by the uid of the one that controls them."""
+    owned: dict[str, list[Obj]] = {}
+    for obj in objects:
+        owner = controller_of(obj)
+        if owner is not None:
+            owned.setdefault(str(owner["uid"]), []).append(obj)
+    return owned

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from hekla.cli.main import hekla, run_program
+
+
+def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, (*words, name))
+        else:
+            yield (*words, name), found
+
+
+ALL = dict(commands(hekla))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_no_command_gives_a_flag_two_meanings(words: tuple[str, ...]) -> None:
+    given = [flag for parameter in ALL[words].params for flag in (*parameter.opts, *parameter.secondary_opts)]
+    assert len(given) == len(set(given))
+
+
+# Upstream's flags, by command.
+VCCTL = {
+    "job run": "-f -N -i -r -m -R -L -S -n -s -k --filename --name --image --replicas --min --requests --limits "
+    "--scheduler --namespace --master --kubeconfig",
+    "job list": "-n -q -S -s -k --namespace --all-namespaces --selector --queue --scheduler",
+    "job view": "-n -N -s -k --namespace --name",
+    "job suspend": "-n -N -s -k --namespace --name",
+    "job resume": "-n -N -s -k --namespace --name",
+    "job delete": "-n -N -s -k --namespace --name",
+    "queue create": "-n -w -S -s -k --name --weight --state",
+    "queue delete": "-n -s -k --name",
+    "queue operate": "-n -w -a -s -k --name --weight --action",
+    "queue list": "-s -k",
+    "queue get": "-n -s -k --name",
+    "pod list": "-n -j -q -s -k --namespace --job --queue --all-namespaces",
+}
+
+
+@pytest.mark.parametrize("command", VCCTL)
+def test_the_verbs_of_vcctl_have_its_flags(command: str) -> None:
+    given = {flag for parameter in ALL[tuple(command.split())].params for flag in parameter.opts}
+    assert set(VCCTL[command].split()) - given == set()
+
+
+def test_an_unknown_command_is_named_and_a_near_one_proposed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(hekla, ["nothing"], name="vcctl") == 1
+    assert capsys.readouterr().err == 'Error: unknown command "nothing" for "vcctl"\n'
+    assert run_program(hekla, ["jobs"]) == 2
+    assert 'did you mean "job"?' in capsys.readouterr().err
+
+
+def test_a_group_alone_shows_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(hekla, ["job"]) == 0
+    assert "suspend" in capsys.readouterr().out
