@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -20,6 +20,7 @@ from hekla.apiserver.access.user import ADMIN, User
 from hekla.apiserver.addresses import Addresses
 from hekla.apiserver.admitting import Admitter
 from hekla.apiserver.checking import check
+from hekla.apiserver.claim_admission import ClaimAdmission
 from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.deleting import DeleteOptions, check_preconditions, decide_delete, is_finished
@@ -103,6 +104,7 @@ class Writer:
         self._admitter = admitter
         self._addresses = Addresses(store, rng)
         self._pods = PodAdmission(store, clock=clock, rng=rng)
+        self._claims = ClaimAdmission(store)
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
         key, guard = await self._prepare(resource, namespace, obj, options)
@@ -148,6 +150,8 @@ class Writer:
             self._check_namespace(resource, namespace, str(obj["metadata"].get("name", "")))
         if resource.storage == "/pods":
             await self._pods.admit(obj)
+        elif resource.storage == "/persistentvolumeclaims":
+            self._claims.admit(obj)
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
             assert self._admitter is not None

@@ -13,7 +13,7 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
-from hekla.cli.named import chosen_name, issue_command, name_argument, pods_of
+from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.progress import dependency_reason, failures, is_finished, phase_of, started_at, task_rows, waiting_reason
 from hekla.cli.submit import check_documents, create_document
@@ -227,7 +227,7 @@ def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
         await client.delete(JOB, name, connection.namespace, uid=uid_of(found), propagation="Background")
 
     with_client(connection, work)
-    click.echo(f"job.batch.volcano.sh/{name} deleted")
+    confirm(f"job.batch.volcano.sh/{name} deleted", vcctl=f"delete job {name} successfully")
 
 
 @job.command("suspend")
@@ -268,7 +268,7 @@ def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) ->
         await issue_command(client, JOB, name, action, connection.namespace)
 
     with_client(connection, work)
-    click.echo(f"job.batch.volcano.sh/{name}: {doing}")
+    confirm(f"job.batch.volcano.sh/{name}: {doing}", vcctl="")
 
 
 async def _events(client: Client, namespace: str, uid: str) -> list[Obj]:

@@ -34,6 +34,13 @@ def chosen_name(name: str, name_flag: str, complaint: str) -> str:
     return name or name_flag
 
 
+def confirm(text: str, *, vcctl: str) -> None:
+    """Say what was done, in kubectl's way, or under upstream's name in upstream's words, which may be none."""
+    words = vcctl if click.get_current_context().find_root().info_name == "vcctl" else text
+    if words:
+        click.echo(words)
+
+
 def read_all(cluster: ClusterOptions, kind: Kind, *, all_namespaces: bool = False) -> list[Obj]:
     connection = cluster.connection()
     namespace = None if all_namespaces or not kind.namespaced else connection.namespace

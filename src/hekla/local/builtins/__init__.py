@@ -23,7 +23,7 @@ from hekla.local.builtins.namespaces import NamespaceController
 async def run(
     client: Client, *, clock: Clock, rng: random.Random, volumes: Path | None = None, root_ca: str = ""
 ) -> None:
-    """Run all of them until cancelled. `volumes` is the folder for claims; without it they are left to others.
+    """Run all of them until cancelled. `volumes` is the folder for claims; without it they are only protected.
     `root_ca` is the certificate that every namespace is told to trust the API server by."""
     async with asyncio.TaskGroup() as group:
         group.create_task(GarbageCollector(client, rng=rng).run())
@@ -31,5 +31,4 @@ async def run(
         group.create_task(DefinitionController(client, rng=rng).run())
         group.create_task(AggregationController(client, rng=rng).run())
         group.create_task(FurnishingController(client, root_ca, rng=rng).run())
-        if volumes is not None:
-            group.create_task(ClaimController(client, volumes, rng=rng).run())
+        group.create_task(ClaimController(client, volumes, rng=rng).run())
