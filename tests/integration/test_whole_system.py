@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, JOB, SERVICE, Obj
+from hekla.api.meta import annotations_of
+from hekla.api.reasons import MESSAGE_ANNOTATION
 from hekla.apiserver.store.store import ChangeType
 from tests.integration.world import World, in_world
 
@@ -55,8 +57,7 @@ def test_a_gang_that_does_not_fit_starts_no_pod_until_there_is_room() -> None:
 
         async def told() -> bool:
             groups = [group for group in await world.groups() if group["metadata"]["name"].startswith("second-")]
-            conditions = [c for group in groups for c in group.get("status", {}).get("conditions") or ()]
-            return any(c["type"] == "Unschedulable" and "cpu" in c["message"] for c in conditions)
+            return any("cpu" in annotations_of(group).get(MESSAGE_ANNOTATION, "") for group in groups)
 
         await world.until(told, what="the group says what is missing")
         assert not [
