@@ -71,6 +71,29 @@ tiers:
     assert str(raised.value).startswith("my.conf: ")
 
 
+def test_what_orders_queues_in_two_ways_may_not_share_a_tier() -> None:
+    text = "actions: allocate\ntiers:\n- plugins: [{name: drf, enableHierarchy: true}, {name: proportion}]\n"
+    with pytest.raises(ConfigError, match="proportion and drf with enableHierarchy may not share a tier"):
+        parse_config(text)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [("action", name) for name in ("shuffle", "gangpreempt", "gangreclaim")]
+    + [
+        ("plugin", name)
+        for name in (
+            "tdm", "numa-aware", "cdp", "usage", "extender", "rescheduling", "deviceshare", "network-topology-aware",
+            "resource-strategy-fit",
+        )
+    ],
+)  # fmt: skip
+def test_what_comes_later_is_named_as_such(part: str, name: str) -> None:
+    actions, plugin = (f"allocate, {name}", "gang") if part == "action" else ("allocate", name)
+    with pytest.raises(ConfigError, match=f"{part} '{name}' is not supported yet"):
+        parse_config(f'actions: "{actions}"\ntiers: [{{plugins: [{{name: {plugin}}}]}}]')
+
+
 @pytest.mark.parametrize("text", ["", "[]", "actions: [allocate]", "actions: allocate\ntiers: 3", "{", "tiers: [3]"])
 def test_what_is_no_configuration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):

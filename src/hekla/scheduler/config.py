@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from hekla.errors import UsageError
 from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
-from hekla.scheduler.extension import SchedulerPlugin, Tiers
+from hekla.scheduler.extension import HIERARCHY, SchedulerPlugin, Tiers
 from hekla.scheduler.registry import find_plugins
 from hekla.scheduler.session import Session
 
@@ -45,7 +45,7 @@ _UPSTREAM_PLUGINS = (
     "binpack", "sla", "tdm", "task-topology", "nodegroup", "numa-aware", "resourcequota", "pdb", "cdp", "usage",
     "extender", "rescheduling", "deviceshare", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
-_OFF_BY_DEFAULT = ("enableHierarchy", "enabledClusterOrder")
+_OFF_BY_DEFAULT = (HIERARCHY, "enabledClusterOrder")
 SWITCHES = (
     "enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder",
     "enablePreemptable", "enableReclaimable", "enablePreemptive", "enableQueueOrder", "enabledClusterOrder",
@@ -175,7 +175,13 @@ class _Reader:
             self._known(place, tier, ("plugins",))
             entries = [self._plugin(f"{place}.plugins[{index}]", entry) for index, entry in enumerate(plugins)]
             found.append(tuple(entry for entry in entries if entry is not None))
+            self._check_together(place, found[-1])
         return tuple(found)
+
+    def _check_together(self, place: str, tier: Sequence[PluginEntry]) -> None:
+        names = {entry.name for entry in tier}
+        if "proportion" in names and any(entry.name == "drf" and HIERARCHY not in entry.off for entry in tier):
+            self.problems.append(f"{place}: proportion and drf with {HIERARCHY} may not share a tier")
 
     def _plugin(self, place: str, entry: Any) -> PluginEntry | None:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):

@@ -41,6 +41,8 @@ TASK_TOPOLOGY = (
     "volcano.sh/task-topology-anti-affinity",
     "volcano.sh/task-topology-task-order",
 )
+HIERARCHY = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -98,7 +100,24 @@ def read_queue(obj: Obj) -> Queue:
         allocated=status.get("allocated"),
         node_groups=_read_node_groups(spec.get("affinity") or {}),
         limits_node_groups=NODE_GROUP_LIMITS in annotations_of(obj),
+        hierarchy=_read_hierarchy(annotations_of(obj)),
     )
+
+
+def _read_hierarchy(annotations: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
+    names = annotations.get(HIERARCHY, "").split("/")[1:]
+    weights = annotations.get(HIERARCHY_WEIGHTS, "").split("/")[1:]
+    weights += [""] * (len(names) - len(weights))
+    return tuple((name, _weight(weight)) for name, weight in zip(names, weights))
+
+
+def _weight(text: str) -> float:
+    """parity: what is no number, or below one, counts as one."""
+    try:
+        weight = float(text)
+    except ValueError:
+        return 1.0
+    return weight if 1.0 <= weight < math.inf else 1.0
 
 
 def read_budget(obj: Obj) -> Budget:

@@ -235,6 +235,7 @@ class Queue:
     allocated: Mapping[str, str] | None = field(hash=False, compare=False)
     node_groups: NodeGroups | None = None
     limits_node_groups: bool = False
+    hierarchy: tuple[tuple[str, float], ...] = ()  # where drf's tree has it: names and weights from below the root
 
 
 @dataclass(frozen=True, slots=True)
