@@ -105,7 +105,9 @@ def connect(
     """A client for `access`. Connections are opened when first needed, on the loop that uses them."""
     url = urlsplit(access.server)
     if url.scheme == "unix":
-        transport = HttpTransport("http://localhost", socket_path=unquote(url.path), connections=connections)
+        transport = HttpTransport(
+            "http://localhost", tokens=access.tokens, socket_path=unquote(url.path), connections=connections
+        )
         return Client(transport, user_agent=user_agent, on_warning=on_warning)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"{access.source}: cluster server {access.server!r} is not an http, https or unix address")

@@ -1,4 +1,4 @@
-"""What an API server is given before anything else runs on it: the Volcano CRDs and, on a real one, the webhooks."""
+"""What an API server is given before anything else runs on it: the Volcano CRDs, roles and, if real, the webhooks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import hashlib
 import msgspec
 
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, Obj, kind_of
+from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, Obj, kind_of
 from hekla.api.meta import annotations_of, name_of
 from hekla.client.rest import Client
-from hekla.errors import AlreadyExists
+from hekla.errors import AlreadyExists, ApiError
+from hekla.local.roles import PART_OF, local_access
 
 # Servers fill in defaults, so what they hold never equals what was sent; the digest of what was sent does.
 _DIGEST = "hekla.dev/schema-digest"
@@ -29,6 +30,21 @@ async def install_crds(client: Client) -> None:
             await client.patch(
                 CUSTOM_RESOURCE_DEFINITION, name_of(crd), {"metadata": crd["metadata"], "spec": crd["spec"]}
             )
+
+
+async def install_roles(client: Client) -> None:
+    """What the components of a local cluster may do: created, or brought up to date."""
+    wanted = local_access()
+    for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
+        present = {name_of(found): found for found in (await client.list(kind, label_selector=PART_OF)).items}
+        mine = [obj for obj in wanted if obj["kind"] == kind.kind]
+        for result in await client.create_many(kind, [obj for obj in mine if name_of(obj) not in present]):
+            if isinstance(result, ApiError) and not isinstance(result, AlreadyExists):
+                raise result
+        for obj in mine:
+            found = present.get(name_of(obj), obj)
+            if any(found.get(field) != obj.get(field) for field in ("rules", "subjects")):
+                await client.update(kind, {**found, **obj, "metadata": {**found["metadata"], **obj["metadata"]}})
 
 
 async def register_webhooks(client: Client, configurations: list[Obj]) -> None:

@@ -8,17 +8,24 @@ import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from hekla.api import quantity
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.core import DEFAULT_SCHEDULER
-from hekla.client.kubeconfig import client_from_files
+from hekla.client.kubeconfig import Access, client_from_files, connect
 from hekla.client.rest import Client
+from hekla.client.tokens import FixedToken
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
 from hekla.local.layout import Layout, default_images
+from hekla.local.roles import ROLES, component_user
 from hekla.local.supervisor import Component, Ready
+
+if TYPE_CHECKING:
+    from hekla.apiserver.access.user import User
 
 APISERVER = "apiserver"
 _HIGHEST_PORT = 65535
@@ -80,9 +87,7 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.admission.review import VolcanoAdmission
         from hekla.apiserver import server
-        from hekla.apiserver.access.authentication import hash_token
-        from hekla.apiserver.access.user import ADMIN
-        from hekla.local.bootstrap import install_crds
+        from hekla.local.bootstrap import install_crds, install_roles
 
         settings = server.ApiServerSettings(
             database=layout.database,
@@ -90,7 +95,7 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
             port=port,
             tls_certificate=credentials.server.certificate,
             tls_key=credentials.server.key,
-            holders={hash_token(credentials.token.read_text().strip()): ADMIN},
+            holders=_holders(credentials),
             signing_key=credentials.signing_key,
             root_ca=credentials.ca,
             kubelet_ca=credentials.ca,
@@ -109,8 +114,9 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
                 )
             )
             bound_port = await listening
-            async with _client(layout, "bootstrap") as client:
+            async with client_from_files([layout.component_kubeconfig], user_agent="hekla-bootstrap") as client:
                 await install_crds(client)
+                await install_roles(client)
             ready(str(bound_port))
 
     return Component(APISERVER, run, layout.log_of(APISERVER))
@@ -122,9 +128,13 @@ def controllers(layout: Layout, credentials: Credentials) -> Component:
         from hekla.local import builtins
 
         clock, rng = SystemClock(), random.SystemRandom()
-        async with _client(layout, "controllers") as client, asyncio.TaskGroup() as group:
+        async with (
+            _client(layout, credentials, "builtins") as own,
+            _client(layout, credentials, "controllers") as client,
+            asyncio.TaskGroup() as group,
+        ):
             root_ca = credentials.ca.read_text()
-            group.create_task(builtins.run(client, clock=clock, rng=rng, volumes=layout.volumes, root_ca=root_ca))
+            group.create_task(builtins.run(own, clock=clock, rng=rng, volumes=layout.volumes, root_ca=root_ca))
             group.create_task(
                 volcano.run(client, clock=clock, rng=rng, schedulers=_SCHEDULERS, ready=lambda: ready(""))
             )
@@ -132,12 +142,12 @@ def controllers(layout: Layout, credentials: Credentials) -> Component:
     return Component("controllers", run, layout.log_of("controllers"))
 
 
-def scheduler(layout: Layout, conf: Path | None) -> Component:
+def scheduler(layout: Layout, credentials: Credentials, conf: Path | None) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.scheduler import scheduler as volcano
 
         settings = volcano.SchedulerSettings(scheduler_names=_SCHEDULERS, conf=conf)
-        async with _client(layout, "scheduler") as client:
+        async with _client(layout, credentials, "scheduler") as client:
             await volcano.run(
                 client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("")
             )
@@ -168,13 +178,13 @@ def node(
             host_paths=settings.allow_host_path,
             images=settings.image_table(),
         )
-        async with _client(layout, f"node/{name}") as client:
+        async with _client(layout, credentials, "node", f"/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
 
     return Component(f"node-{name}", run, layout.log_of(f"node-{name}"))
 
 
-def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
+def simulated_nodes(layout: Layout, credentials: Credentials, settings: ClusterSettings) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.node.simulated import SimulatedNode, run_simulated
 
@@ -187,7 +197,7 @@ def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
             )
             for index in range(settings.simulated_nodes)
         ]
-        async with _client(layout, "simulated-nodes") as client:
+        async with _client(layout, credentials, "node", "/simulated") as client:
             await run_simulated(client, nodes, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
 
     return Component("simulated-nodes", run, layout.log_of("simulated-nodes"))
@@ -195,13 +205,13 @@ def simulated_nodes(layout: Layout, settings: ClusterSettings) -> Component:
 
 def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings) -> list[Component]:
     """Everything that runs on top of the API server."""
-    found = [controllers(layout, credentials), scheduler(layout, settings.scheduler_conf)]
+    found = [controllers(layout, credentials), scheduler(layout, credentials, settings.scheduler_conf)]
     cpu = settings.node_cpu or _share_of_cpus(settings.nodes)
     memory = settings.node_memory or _share_of_memory(settings.nodes)
     for index in range(settings.nodes):
         found.append(node(layout, credentials, settings, index, cpu, memory))
     if settings.simulated_nodes:
-        found.append(simulated_nodes(layout, settings))
+        found.append(simulated_nodes(layout, credentials, settings))
     return found
 
 
@@ -223,8 +233,20 @@ def _import(*modules: str) -> None:
         importlib.import_module(module)
 
 
-def _client(layout: Layout, name: str) -> Client:
-    return client_from_files([layout.component_kubeconfig], user_agent=f"hekla-{name}")
+def _client(layout: Layout, credentials: Credentials, component: str, detail: str = "") -> Client:
+    """As the component itself, with its rights and no others."""
+    tokens = FixedToken(credentials.component_token(component))
+    access = Access(server=f"unix://{quote(str(layout.socket))}", tokens=tokens)
+    return connect(access, user_agent=f"hekla-{component}{detail}")
+
+
+def _holders(credentials: Credentials) -> dict[str, User]:
+    """Whose token is whose, by its hash: the person's, and each component's."""
+    from hekla.apiserver.access.authentication import hash_token
+    from hekla.apiserver.access.user import ADMIN, User
+
+    components = {hash_token(credentials.component_token(name)): User(component_user(name)) for name in ROLES}
+    return {hash_token(credentials.token.read_text().strip()): ADMIN, **components}
 
 
 def _share_of_cpus(nodes: int) -> str:

@@ -2,13 +2,15 @@
 
 One certificate authority per data dir signs three kinds of certificate: the API server's, the nodes' (for logs), and
 the one with which the API server calls the nodes. People authenticate with a 256-bit token; the server
-knows only its hash. Service account tokens are signed with a key of their own. Everything is kept with mode 0600;
-certificates are made again shortly before they expire.
+knows only its hash. So do our components, each with a token of its own; service account tokens are signed with a key
+of their own. Everything is kept with mode 0600; certificates are made again shortly before they expire.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
+import hmac
 import ipaddress
 import random
 from dataclasses import dataclass
@@ -41,6 +43,12 @@ class Credentials:
     kubelet_client: Pair
     token: Path
     signing_key: Path
+    components: Path
+
+    def component_token(self, component: str) -> str:
+        """What one of our own components proves itself with; made from one secret, so it needs no file of its own."""
+        secret = bytes.fromhex(self.components.read_text().strip())
+        return hmac.new(secret, component.encode(), hashlib.sha256).hexdigest()
 
 
 def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> Credentials:
@@ -54,11 +62,13 @@ def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> 
         kubelet_client=pairs["kubelet-client"],
         token=directory / "token",
         signing_key=directory / "service-accounts.key",
+        components=directory / "components.key",
     )
     if not all(_is_fresh(pair, clock) for pair in pairs.values()):
         _issue_all(pairs, clock)
-    if not credentials.token.exists():
-        write_private(credentials.token, f"{rng.getrandbits(256):064x}\n".encode())
+    for secret in (credentials.token, credentials.components):
+        if not secret.exists():
+            write_private(secret, f"{rng.getrandbits(256):064x}\n".encode())
     if not credentials.signing_key.exists():
         write_private(credentials.signing_key, _encoded(ec.generate_private_key(ec.SECP256R1())))
     return credentials
