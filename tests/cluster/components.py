@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from hekla.admission.server import SERVICES, webhook_configurations
+from hekla.client.kubeconfig import client_from_files
+from hekla.local.bootstrap import register_webhooks
 from tests.cluster.control_plane import ControlPlane
 from tests.eventually import eventually
 
@@ -18,9 +22,16 @@ HEKLA = Path(sys.executable).with_name("hekla")
 
 @contextlib.contextmanager
 def start_components(
-    plane: ControlPlane, directory: Path, *, node: Sequence[str] = ("--node-cpu", "4")
+    plane: ControlPlane,
+    directory: Path,
+    *,
+    node: Sequence[str] = ("--node-cpu", "4"),
+    accounts: Mapping[str, Path] | None = None,
 ) -> Iterator[None]:
-    """CRDs, controllers, scheduler and a node that runs pods on this machine (or what `node` says it shall be)."""
+    """CRDs, controllers, scheduler and a node that runs pods on this machine (or what `node` says it shall be).
+
+    `accounts` are the kubeconfigs of the components; without them all act as the administrator.
+    """
     subprocess.run([HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True)
     data = directory / "node"
     commands = {
@@ -30,14 +41,18 @@ def start_components(
     }
     with contextlib.ExitStack() as stack:
         for name, command in commands.items():
-            stack.enter_context(_running(name, [*command, "--kubeconfig", str(plane.kubeconfig)], directory))
+            kubeconfig = accounts[name] if accounts is not None else plane.kubeconfig
+            stack.enter_context(_running(name, [*command, "--kubeconfig", str(kubeconfig)], directory))
         yield
     subprocess.run([HEKLA, "down", "--data-dir", str(data)], check=True, timeout=60, capture_output=True)
 
 
 @contextlib.contextmanager
-def start_webhook(plane: ControlPlane, directory: Path) -> Iterator[None]:
-    """Admission over HTTPS, registered with the API server until the block ends."""
+def start_webhook(plane: ControlPlane, directory: Path, *, account: Path | None = None) -> Iterator[None]:
+    """Admission over HTTPS, registered with the API server until the block ends.
+
+    With `account`, a kubeconfig of its own, it cannot register itself; that is done for it.
+    """
     if plane.credentials is None:
         raise RuntimeError("the webhook needs a control plane of the tests' own: unset KUBECONFIG")
     with socket.socket() as probe:
@@ -45,17 +60,30 @@ def start_webhook(plane: ControlPlane, directory: Path) -> Iterator[None]:
         port = probe.getsockname()[1]
     node = plane.credentials.node
     command = [
-        "webhook", "--kubeconfig", str(plane.kubeconfig), "--port", str(port),
+        "webhook", "--kubeconfig", str(account or plane.kubeconfig), "--port", str(port),
         "--tls-cert-file", str(node.certificate), "--tls-private-key-file", str(node.key),
-        "--ca-cert-file", str(plane.credentials.ca), "--webhook-url", f"https://127.0.0.1:{port}",
+        "--ca-cert-file", str(plane.credentials.ca),
     ]  # fmt: skip
+    url = f"https://127.0.0.1:{port}"
+    if account is None:
+        command += ["--webhook-url", url]
     kubectl = [plane.kubectl, "--kubeconfig", plane.kubeconfig]
     with _running("webhook", command, directory, ready="webhook on port"):
         try:
+            if account is not None:
+                asyncio.run(_register(plane, url))
             yield
         finally:
             for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
                 subprocess.run([*kubectl, "delete", kind, "--all"], capture_output=True, check=True)
+
+
+async def _register(plane: ControlPlane, url: str) -> None:
+    assert plane.credentials is not None
+    paths = {service.path for service in SERVICES} - {"/pods/mutate"}
+    wanted = webhook_configurations(plane.credentials.ca.read_bytes(), lambda path: {"url": url + path}, paths)
+    async with client_from_files([plane.kubeconfig]) as client:
+        await register_webhooks(client, wanted)
 
 
 @contextlib.contextmanager

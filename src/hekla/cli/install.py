@@ -1,29 +1,58 @@
-"""`hekla install`: what a real cluster needs before our controllers and scheduler run on it."""
+"""`hekla install`: what a real cluster needs before our components run on it, or with them."""
 
 from __future__ import annotations
 
 import click
 
+from hekla.api.kinds import Obj
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.client.rest import Client
 
 
 @click.command()
 @cluster_options
+@click.option("--image", default="", help="Also run controllers, scheduler and webhook there, from this image.")
 @click.option("--print", "print_only", is_flag=True, help="Print the manifests instead of applying them.")
-def install(cluster: ClusterOptions, print_only: bool) -> None:
-    """Install the Volcano CRDs on a cluster.
+def install(cluster: ClusterOptions, image: str, print_only: bool) -> None:
+    """Install the Volcano CRDs and least-privilege access for our components on a cluster.
+
+    Without --image the components are run elsewhere, each with a token of its own account, e.g.
+    `kubectl -n volcano-system create token hekla-scheduler`.
 
     \b
-    Example:  hekla install --kubeconfig ~/.kube/config
+    Examples:  hekla install --kubeconfig ~/.kube/config
+               hekla install --image hekla:1.0 --print | kubectl diff -f -
     """
     from hekla.api.crds import load_crds
-    from hekla.local.bootstrap import install_crds
+    from hekla.local.bootstrap import apply_all, install_crds
+    from hekla.local.manifests import NAMESPACE, access_manifests
 
-    crds = load_crds()
+    crds, others = load_crds(), access_manifests()
+    if image:
+        others += _components(image)
     if print_only:
         import yaml
 
-        click.echo(yaml.safe_dump_all(crds, sort_keys=False), nl=False)
+        click.echo(yaml.safe_dump_all([*crds, *others], sort_keys=False), nl=False)
         return
-    with_client(cluster.connection(), install_crds)
-    click.echo(f"{len(crds)} CustomResourceDefinitions are in place.")
+
+    async def carry_out(client: Client) -> None:
+        await install_crds(client)
+        await apply_all(client, others)
+
+    with_client(cluster.connection(), carry_out)
+    running = f" Controllers, scheduler and webhook start in {NAMESPACE}." if image else ""
+    click.echo(f"{len(crds)} CustomResourceDefinitions and {len(others)} other objects are in place.{running}")
+
+
+def _components(image: str) -> list[Obj]:
+    from hekla.admission.server import SERVICES, webhook_configurations
+    from hekla.clock import SystemClock
+    from hekla.local.credentials import issue_server_pair
+    from hekla.local.manifests import NAMESPACE, WEBHOOK_SERVICE, WebhookTls, component_manifests, webhook_location
+
+    names = [f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc", f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc.cluster.local"]
+    tls = WebhookTls(*issue_server_pair(names, clock=SystemClock()))
+    # Without resource groups, no pod needs to be asked about before it is made.
+    paths = {service.path for service in SERVICES} - {"/pods/mutate"}
+    return component_manifests(image, tls) + webhook_configurations(tls.authority, webhook_location, paths)

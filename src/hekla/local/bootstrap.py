@@ -9,7 +9,7 @@ import msgspec
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, Obj, kind_of
 from hekla.api.meta import annotations_of, name_of
-from hekla.client.rest import Client
+from hekla.client.rest import Client, PatchStyle
 from hekla.errors import AlreadyExists, ApiError
 from hekla.local.roles import PART_OF, local_access
 
@@ -45,6 +45,17 @@ async def install_roles(client: Client) -> None:
             found = present.get(name_of(obj), obj)
             if any(found.get(field) != obj.get(field) for field in ("rules", "subjects")):
                 await client.update(kind, {**found, **obj, "metadata": {**found["metadata"], **obj["metadata"]}})
+
+
+async def apply_all(client: Client, objects: list[Obj]) -> None:
+    """Bring objects to what is wanted, whoever wrote them before: server-side apply, in this order."""
+    for obj in objects:
+        kind = kind_of(obj)
+        assert kind is not None
+        namespace = obj["metadata"].get("namespace")
+        await client.patch(
+            kind, name_of(obj), obj, namespace, style=PatchStyle.APPLY, field_manager="hekla-install", force=True
+        )
 
 
 async def register_webhooks(client: Client, configurations: list[Obj]) -> None:

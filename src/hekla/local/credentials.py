@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import ipaddress
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from hekla.local.private_files import write_private
 _VALID = datetime.timedelta(days=365)
 _RENEW_BEFORE = datetime.timedelta(days=30)
 _BACKDATE = datetime.timedelta(minutes=5)
+_AUTHORITY = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hekla-local-ca")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,16 @@ def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> 
     return credentials
 
 
+def issue_server_pair(names: Sequence[str], *, clock: Clock) -> tuple[bytes, bytes, bytes]:
+    """A certificate authority of its own, and a certificate and key signed by it for a server of these names: PEM."""
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca = _authority(ca_key, clock)
+    listed = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    certificate = _leaf(names[0], key, ca_key, ExtendedKeyUsageOID.SERVER_AUTH, listed, clock)
+    encode = serialization.Encoding.PEM
+    return ca.public_bytes(encode), certificate.public_bytes(encode), _encoded(key)
+
+
 def _is_fresh(pair: Pair, clock: Clock) -> bool:
     if not (pair.certificate.exists() and pair.key.exists()):
         return False
@@ -83,28 +95,40 @@ def _is_fresh(pair: Pair, clock: Clock) -> bool:
 
 def _issue_all(pairs: dict[str, Pair], clock: Clock) -> None:
     ca_key = ec.generate_private_key(ec.SECP256R1())
-    ca_name = _name("hekla-local-ca")
-    ca = (
-        _builder(ca_name, ca_name, ca_key.public_key(), clock)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    _write(pairs["ca"], ca, ca_key)
+    _write(pairs["ca"], _authority(ca_key, clock), ca_key)
     server, client = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
     for name, usage in (("apiserver", server), ("node", server), ("kubelet-client", client)):
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = (
-            _builder(_name(f"hekla-{name}"), ca_name, key.public_key(), clock)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(_loopback_names(), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-            .sign(ca_key, hashes.SHA256())
-        )
-        _write(pairs[name], certificate, key)
+        _write(pairs[name], _leaf(f"hekla-{name}", key, ca_key, usage, _loopback_names(), clock), key)
+
+
+def _authority(key: ec.EllipticCurvePrivateKey, clock: Clock) -> x509.Certificate:
+    return (
+        _builder(_AUTHORITY, _AUTHORITY, key.public_key(), clock)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _leaf(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    authority: ec.EllipticCurvePrivateKey,
+    usage: x509.ObjectIdentifier,
+    names: x509.SubjectAlternativeName,
+    clock: Clock,
+) -> x509.Certificate:
+    return (
+        _builder(_name(name), _AUTHORITY, key.public_key(), clock)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(names, critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
+        .sign(authority, hashes.SHA256())
+    )
 
 
 def _builder(

@@ -14,7 +14,7 @@ _READ = ("get", "list", "watch")
 _TELL = ("create", "patch")
 _OWN = ("create", "delete", "get", "update")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
-_LABELS = {"app.kubernetes.io/part-of": "hekla"}
+LABELS = {"app.kubernetes.io/part-of": "hekla"}
 PART_OF = "app.kubernetes.io/part-of=hekla"
 
 # Group ("core" for Kubernetes' own), resources, verbs.
@@ -118,7 +118,7 @@ def component_binding(component: str, subject: Obj) -> Obj:
     return {
         "apiVersion": CLUSTER_ROLE_BINDING.api_version,
         "kind": CLUSTER_ROLE_BINDING.kind,
-        "metadata": {"name": name, "labels": dict(_LABELS)},
+        "metadata": {"name": name, "labels": dict(LABELS)},
         "roleRef": {"apiGroup": _RBAC, "kind": CLUSTER_ROLE.kind, "name": name},
         "subjects": [subject],
     }
@@ -139,7 +139,7 @@ def _cluster_role(name: str, rules: list[Obj], labels: dict[str, str] | None = N
     return {
         "apiVersion": CLUSTER_ROLE.api_version,
         "kind": CLUSTER_ROLE.kind,
-        "metadata": {"name": name, "labels": {**_LABELS, **(labels or {})}},
+        "metadata": {"name": name, "labels": {**LABELS, **(labels or {})}},
         "rules": rules,
     }
 

@@ -1,0 +1,149 @@
+"""`hekla install` on a real kube-apiserver: what it grants is enough for everything, and what it starts is let in."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.components import HEKLA, start_components, start_webhook
+from tests.cluster.control_plane import ControlPlane
+from tests.eventually import eventually
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "volcano-system"
+COMPONENTS = ("controllers", "scheduler", "webhook", "node")
+MANIFESTS = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: gang}
+spec:
+  minAvailable: 2
+  schedulerName: volcano
+  plugins: {env: [], svc: [], ssh: []}
+  tasks:
+    - name: worker
+      replicas: 2
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: main, image: local, command: [sh, -c, "ls /root/.ssh && cat /etc/volcano/worker.host"]}]
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobTemplate
+metadata: {name: step}
+spec:
+  minAvailable: 1
+  schedulerName: volcano
+  tasks:
+    - name: only
+      replicas: 1
+      template: {spec: {restartPolicy: Never, containers: [{name: main, image: local, command: ["true"]}]}}
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: flow}
+spec: {jobRetainPolicy: delete, flows: [{name: step}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: alone}
+spec:
+  schedulerName: volcano
+  restartPolicy: Never
+  containers: [{name: main, image: local, command: ["true"]}]
+"""
+
+
+def kubectl(plane: ControlPlane, *arguments: str, stdin: str | None = None) -> str:
+    command = [plane.kubectl, "--kubeconfig", plane.kubeconfig, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, input=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def install(plane: ControlPlane, *arguments: str) -> str:
+    command = [HEKLA, "install", "--kubeconfig", plane.kubeconfig, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.fixture
+def accounts(control_plane: ControlPlane, tmp_path: Path) -> dict[str, Path]:
+    """A kubeconfig for each component, with a token of its own account and nothing else."""
+    install(control_plane)
+    document: dict[str, Any] = yaml.safe_load(control_plane.kubeconfig.read_text())
+    found = {}
+    for name in COMPONENTS:
+        token = kubectl(control_plane, "-n", NAMESPACE, "create", "token", f"hekla-{name}").strip()
+        document["users"][0]["user"] = {"token": token}
+        found[name] = tmp_path / f"{name}.kubeconfig"
+        found[name].write_text(json.dumps(document))
+    return found
+
+
+def refusals(plane: ControlPlane) -> dict[str, int]:
+    """How often the API server has said 401 or 403, by what was asked."""
+    lines = kubectl(plane, "get", "--raw", "/metrics").splitlines()
+    counted = [line for line in lines if re.match(r'apiserver_request_total\{code="40[13]"', line)]
+    return {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in counted}
+
+
+def test_a_gang_runs_to_its_end_with_these_rights_and_nothing_is_forbidden(
+    control_plane: ControlPlane, accounts: dict[str, Path], tmp_path: Path
+) -> None:
+    before = refusals(control_plane)
+    webhook = start_webhook(control_plane, tmp_path, account=accounts["webhook"])
+    with start_components(control_plane, tmp_path, accounts=accounts), webhook:
+        kubectl(control_plane, "apply", "-f", "-", stdin=MANIFESTS)
+        phase = "jsonpath={.status.state.phase}"
+        kubectl(control_plane, "wait", "vcjob/gang", f"--for={phase}=Completed", "--timeout=60s")
+        kubectl(control_plane, "wait", "pod/alone", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+        kubectl(control_plane, "wait", "jobflow/flow", f"--for={phase}=Succeed", "--timeout=60s")
+        assert "id_rsa" in kubectl(control_plane, "logs", "gang-worker-0")
+        assert refusals(control_plane) == before
+        kubectl(control_plane, "delete", "-f", "-", stdin=MANIFESTS)
+        eventually(lambda: "gang" not in kubectl(control_plane, "get", "pods,secrets,podgroups"))
+        assert refusals(control_plane) == before
+
+
+@pytest.fixture
+def running(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    install(control_plane, "--image", "hekla:test")
+    yield control_plane
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        kubectl(control_plane, "delete", kind, "--all")
+    kubectl(control_plane, "-n", NAMESPACE, "delete", "deployments", "--all")
+
+
+def test_the_pods_it_starts_meet_the_restricted_profile(running: ControlPlane) -> None:
+    enforced = kubectl(
+        running, "get", "namespaces", "-l", "pod-security.kubernetes.io/enforce=restricted", "-o", "name"
+    )
+    assert enforced == f"namespace/{NAMESPACE}\n"
+
+    def made() -> bool:
+        sets = json.loads(kubectl(running, "-n", NAMESPACE, "get", "replicasets", "-o", "json"))["items"]
+        return len(sets) == 3 and all(each["status"].get("replicas") == each["spec"]["replicas"] for each in sets)
+
+    eventually(made, what="the API server lets the pods in")
+
+
+def test_nothing_printed_is_a_wildcard_or_looks_around_in_secrets() -> None:
+    printed = subprocess.check_output([HEKLA, "install", "--print", "--image", "hekla:test"], text=True, timeout=60)
+    objects = list(yaml.safe_load_all(printed))
+    roles = [each for each in objects if each["kind"] == "ClusterRole"]
+    assert len(roles) == 6
+    for role in roles:
+        for rule in role["rules"]:
+            assert "*" not in [*rule["verbs"], *rule["apiGroups"], *rule["resources"]], role["metadata"]["name"]
+            assert "secrets" not in rule["resources"] or not {"list", "watch"} & set(rule["verbs"])
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+    deployments = [each for each in objects if each["kind"] == "Deployment"]
+    assert [each["spec"]["replicas"] for each in deployments] == [1, 1, 2]
