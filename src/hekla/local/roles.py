@@ -74,6 +74,7 @@ NODE: tuple[Rule, ...] = (
 BUILTINS: tuple[Rule, ...] = (
     ("*", "*", ("delete", "deletecollection", "get", "list", "patch", "update", "watch")),
     ("core", "configmaps persistentvolumes serviceaccounts", ("create",)),
+    ("storage.k8s.io", "storageclasses", ("create",)),
     (_RBAC, "clusterroles", ("escalate",)),
 )
 _VOLCANO: tuple[tuple[str, str], ...] = (
