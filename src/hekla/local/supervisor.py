@@ -33,7 +33,7 @@ log = get_logger("supervisor")
 _PR_SET_PDEATHSIG = 1
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
-_LONGEST_BACK_OFF = 5.0
+_LONGEST_BACK_OFF = 3.0
 _STEADY_SECONDS = 10.0
 
 Ready = Callable[[str], None]
