@@ -48,10 +48,12 @@ def test_a_group_larger_than_the_cluster_says_so_in_a_sentence() -> None:
     assert record["sentence"].startswith("resource in cluster is overused: overused cpu (cpu: 4 asked, 3600m left")
 
 
-def test_a_pod_no_node_matches_says_so() -> None:
+def test_a_pod_no_node_matches_says_so_and_speaks_of_no_amounts() -> None:
     given = {"nodes": [{"name": "n1"}], "groups": [{"name": "a", "cpu": 1, "selector": {"x": "y"}, "pods": 1}]}
     (record,) = decide(given)
     assert record["reason"] == "NoNodeMatches"
+    assert "resources" not in record or record["resources"] == []
+    assert "roomiest" not in record["sentence"]
 
 
 def test_a_gang_short_of_pods_says_how_many_there_are() -> None:

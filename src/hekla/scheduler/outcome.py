@@ -287,10 +287,15 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
 
 
 def _resource_records(session: Session, tiers: Tiers, of: PodClass) -> list[dict[str, Any]]:
-    """What a pod asks for beside what there is; the roomiest node is one of those that would take it at all."""
+    """What a pod asks for beside what there is; the roomiest node is one of those that would take it at all.
+
+    None where no node would, however empty: then amounts are not the matter.
+    """
     request, free = session.request(of.shape), session.free_later()
     allowed = tiers.node_mask(of)
     suited = free if allowed is None else free[allowed]
+    if len(free) and not len(suited):
+        return []
     records = []
     for column, name in enumerate(session.snapshot.columns.names):
         if request[column] > 0:
