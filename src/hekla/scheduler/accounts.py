@@ -14,15 +14,16 @@ from hekla.scheduler.fit import Unfit
 from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import Session
-from hekla.scheduler.snapshot import Group
+from hekla.scheduler.snapshot import Group, Holdings
 
+Member = Group | Holdings
 _Asked = Sequence[tuple[int, float]]
 
 
 class Account:
     """One queue's books. `ceiling` is what it may hold at most, infinite where nothing limits it."""
 
-    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, groups: Sequence[Group]) -> None:
+    def __init__(self, queue: Queue, ceiling: Floats, guarantee: Floats, groups: Sequence[Member]) -> None:
         self.queue = queue
         self.ceiling = ceiling
         self.guarantee = guarantee
@@ -81,9 +82,12 @@ def queue_figures(columns: Columns, name: str, word: str, amounts: Sequence[floa
             yield Figure(f"queue_{word}_scalar_resources", (name, column), float(amount))
 
 
-def members_by_queue(session: Session) -> dict[str, list[Group]]:
-    members: dict[str, list[Group]] = {}
-    for state in session.groups:
+def members_by_queue(session: Session) -> dict[str, list[Member]]:
+    """The groups of each queue; those at rest added up."""
+    members: dict[str, list[Member]] = {
+        name: [held] for name, held in session.snapshot.held.items() if name in session.queues
+    }
+    for state in session.active:
         members.setdefault(state.queue.name, []).append(state.group)
     return members
 

@@ -142,6 +142,7 @@ class Binder:
                 self._wake()
         for outcome in plan.groups:
             self._wish_group(outcome, plan.cycle_id)
+        self._cache.settle(plan)
         for queue in plan.queues:
             self._wish_queue(queue)
 

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, key_of, uid_of
-from hekla.scheduler.plan import Placement
+from hekla.scheduler.grouptable import GroupTable
+from hekla.scheduler.plan import Placement, Plan
 from hekla.scheduler.podreading import PodForm, PodReader, form_of
 from hekla.scheduler.reading import (
     read_budget,
@@ -51,15 +52,14 @@ class Cache:
         self._loose: dict[str, Pod] = {}  # on nodes, and of no group
         self._nodes: dict[str, Node] = {}
         self._queues: dict[str, Queue] = {}
-        self._groups: dict[Key, PodGroup] = {}
+        self._groups = GroupTable()
+        self._groupless: set[Key] = set()  # keys that pods name and no PodGroup has
         self._classes: dict[str, tuple[int, bool]] = {}
         self._budgets: dict[Key, Budget] = {}
         self._quotas: dict[Key, Quota] = {}
         self._claims: dict[Key, Claim] = {}
         self._volumes: dict[str, Volume] = {}
         self._binding_modes: dict[str, str] = {}
-        self._built: dict[Key, Group] = {}
-        self._group_order: list[Key] | None = None
         self._tables = Tables()
         self._stale = True
         self.generation = 0
@@ -116,23 +116,21 @@ class Cache:
 
     def put_group(self, obj: Obj) -> bool:
         row = read_group(obj, self._default_queue)
-        known = self._groups.get(row.key)
+        known = self._groups.rows.get(row.key)
         if known is not None and known.uid == row.uid and row.revision < known.revision:
             return False
-        if known is None or known.created != row.created:
-            self._group_order = None
-        self._groups[row.key] = row
-        self._built.pop(row.key, None)
+        self._groups.put(row)
+        self._groupless.discard(row.key)
         return known != row and self._changed()
 
     def remove_group(self, obj: Obj) -> bool:
         key = key_of(obj)
-        known = self._groups.get(key)
+        known = self._groups.rows.get(key)
         if known is None or known.uid != uid_of(obj):
             return False
-        del self._groups[key]
-        self._built.pop(key, None)
-        self._group_order = None
+        self._groups.remove(key)
+        if key in self._members:
+            self._groupless.add(key)
         return self._changed()
 
     def put_priority_class(self, obj: Obj) -> bool:
@@ -140,11 +138,11 @@ class Cache:
         if self._classes.get(obj["metadata"]["name"]) == entry:
             return False
         self._classes[obj["metadata"]["name"]] = entry
-        self._built.clear()
+        self._groups.touch_all()
         return self._changed()
 
     def remove_priority_class(self, obj: Obj) -> bool:
-        self._built.clear()
+        self._groups.touch_all()
         return self._classes.pop(obj["metadata"]["name"], None) is not None and self._changed()
 
     def put_budget(self, obj: Obj) -> bool:
@@ -206,8 +204,16 @@ class Cache:
         if self._assumed.pop(uid, None) is not None:
             self._swap(before, self._effective(uid))
 
+    def settle(self, plan: Plan) -> None:
+        """Let the groups rest about which the plan says all there is to say."""
+        self._groups.settle(plan.groups)
+
+    def look_at_everything(self) -> None:
+        """Have the next cycle look at all groups: the rules have changed."""
+        self._groups.wake_all()
+
     def group(self, key: Key) -> PodGroup | None:
-        return self._groups.get(key)
+        return self._groups.rows.get(key)
 
     def members(self, key: Key) -> list[Pod]:
         """The pods of a group as decisions see them."""
@@ -230,15 +236,13 @@ class Cache:
 
     def snapshot(self, cycle_id: str = "", *, now: float = 0.0) -> Snapshot:
         self._refresh()
-        if self._group_order is None:
-            self._group_order = sorted(self._groups, key=self._group_age)
         tables = self._tables
         return Snapshot(
             cycle_id=cycle_id,
             columns=tables.columns,
             nodes=tables.nodes(),
             queues=tuple(self._queues[name] for name in sorted(self._queues)),
-            groups=tuple(self._group(key) for key in self._group_order),
+            groups=tuple(self._group(key) for key in self._groups.active()),
             now=now,
             budgets=tuple(self._budgets[key] for key in sorted(self._budgets)),
             quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
@@ -246,6 +250,8 @@ class Cache:
             strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],
+            resting=self._groups.resting(),
+            held=self._groups.held(),
         )
 
     def _put(self, table: dict[K, V], key: K, row: V) -> bool:
@@ -264,17 +270,20 @@ class Cache:
             self._stale = not self._tables.charge(before, -1.0) or not self._tables.charge(after, 1.0)
         for pod in (before, after):
             if pod is not None and pod.group is not None:
-                self._built.pop(pod.group, None)
+                self._groups.touch(pod.group)
         if before is not None and before.group is not None and (after is None or after.group != before.group):
             members = self._members.get(before.group, {})
             members.pop(before.uid, None)
             if not members:
                 self._members.pop(before.group, None)
+                self._groupless.discard(before.group)
         if before is not None:
             self._loose.pop(before.uid, None)
         if after is not None and after.group is None and after.holds_node:
             self._loose[after.uid] = after
         if after is not None and after.group is not None:
+            if after.group not in self._members and after.group not in self._groups.rows:
+                self._groupless.add(after.group)
             self._members.setdefault(after.group, {})[after.uid] = after
         unchanged = before is not None and after is not None and before.decides_like(after)
         return not unchanged and self._changed()
@@ -291,9 +300,9 @@ class Cache:
         return True
 
     def _group(self, key: Key) -> Group:
-        group = self._built.get(key)
+        group = self._groups.built(key)
         if group is None:
-            row = self._groups[key]
+            row = self._groups.rows[key]
             group = build_group(
                 row,
                 self._priority(row.priority_class),
@@ -302,44 +311,39 @@ class Cache:
                 self._tables.requests,
                 self._tables.columns,
             )
-            self._built[key] = group
+            self._groups.keep(group)
         return group
 
     def _strangers(self) -> Iterable[Pod]:
         yield from self._loose.values()
-        for key, members in self._members.items():
-            if key not in self._groups:
-                yield from (pod for pod in members.values() if pod.holds_node)
+        for key in self._groupless:
+            yield from (pod for pod in self._members[key].values() if pod.holds_node)
 
     def _priority(self, name: str) -> int:
         if name in self._classes:
             return self._classes[name][0]
         return max((value for value, default in self._classes.values() if default), default=0)
 
-    def _group_age(self, key: Key) -> tuple[float, Key]:
-        return (self._groups[key].created, key)
-
     def _refresh(self) -> None:
         """Make the tables hold everything again where rows alone could not do it."""
         tables = self._tables
-        names = self._names_in_limits()
-        if not self._stale and tables.columns.covers(names) and tables.add_shapes(self._member_shapes()):
+        fresh = self._names_in_limits(self._groups.unbuilt())
+        if not self._stale and tables.columns.covers(fresh) and tables.add_shapes(self._member_shapes()):
             return
         pods = [pod for uid in self._pods if (pod := self._effective(uid)) is not None]
         if self._reader.shapes > _SPARE_SHAPES + 2 * len(pods):
             self._reader.keep(pod.shape for pod in pods)
-        self._tables = Tables.build(self._nodes.values(), pods, names)
-        self._built.clear()
+        self._tables = Tables.build(self._nodes.values(), pods, self._names_in_limits(self._groups.rows))
+        self._groups.touch_all()
         self._stale = False
 
     def _member_shapes(self) -> Iterable[Shape]:
-        for key in self._groups:
-            if key not in self._built:
-                for pod in self._members.get(key, {}).values():
-                    yield pod.shape
+        for key in self._groups.unbuilt():
+            for pod in self._members.get(key, {}).values():
+                yield pod.shape
 
-    def _names_in_limits(self) -> list[str]:
-        amounts: list[Mapping[str, Any]] = [row.min_resources or {} for row in self._groups.values()]
+    def _names_in_limits(self, groups: Iterable[Key]) -> list[str]:
+        amounts: list[Mapping[str, Any]] = [self._groups.rows[key].min_resources or {} for key in groups]
         for queue in self._queues.values():
             amounts += [queue.capability, queue.guarantee, queue.deserved]
         return [name for amount in amounts for name in amount]

@@ -128,7 +128,8 @@ class Crowd:
     def _everything(self) -> list[tuple[Pod, int, int]]:
         if self._placed is None:
             lines = {node.name: line for line, node in enumerate(self._snapshot.nodes.rows)}
-            pods = [pod for group in self._snapshot.groups for pod in group.pods]
+            groups = (*self._snapshot.groups, *self._snapshot.resting)
+            pods = [pod for group in groups for pod in group.pods]
             self._placed = [
                 (pod, lines[pod.node])
                 for pod in (*pods, *self._snapshot.strangers)

@@ -188,7 +188,8 @@ class _LastCycle(Collector):
     def collect(self) -> Iterator[Metric]:
         plan = self._metrics.last
         groups = plan.groups if plan is not None else ()
-        self._forget_all_but({outcome.group.row.key for outcome in groups})
+        resting = plan.resting if plan is not None else ()
+        self._forget_all_but({*(outcome.group.row.key for outcome in groups), *(group.row.key for group in resting)})
         yield from self._job_gauges()
         yield from self._waiting(groups)
         yield _counter("total_preemption_attempts", "Nodes on which room was sought.", [({}, self._metrics.attempts)])

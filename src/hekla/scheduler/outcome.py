@@ -36,10 +36,12 @@ _WAITING_STATUSES = (PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED
 
 
 def make_plan(session: Session, tiers: Tiers) -> Plan:
+    concerned = session.concerned()
     return Plan(
         cycle_id=session.snapshot.cycle_id,
-        placements=tuple(filter(None, (_placement(session, state) for state in session.groups))),
-        groups=tuple(_group_outcome(session, tiers, state) for state in session.groups),
+        placements=tuple(filter(None, (_placement(session, state) for state in concerned))),
+        groups=tuple(_group_outcome(session, tiers, state) for state in concerned),
+        resting=session.snapshot.resting,
         queues=_queue_outcomes(session),
         due=session.due,
         evictions=tuple(
@@ -80,11 +82,15 @@ def _group_outcome(session: Session, tiers: Tiers, state: GroupState) -> GroupOu
     # Nothing waits and nothing happened to it: the same group comes to the same as in the cycle before.
     known = state.group.memo.get(verdict)
     if not isinstance(known, GroupOutcome):
-        known = state.group.memo[verdict] = _fresh_outcome(session, tiers, state, verdict)
+        # Short of pods it goes on being counted as such; otherwise there is nothing more to say until it changes.
+        known = _fresh_outcome(session, tiers, state, verdict, at_rest=verdict is not False)
+        state.group.memo[verdict] = known
     return known
 
 
-def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: bool | None) -> GroupOutcome:
+def _fresh_outcome(
+    session: Session, tiers: Tiers, state: GroupState, verdict: bool | None, *, at_rest: bool = False
+) -> GroupOutcome:
     # parity: the phase counts pods by what the API server knows of them, so pods bound in this cycle do not count yet.
     phase = _phase(state, unschedulable=verdict is False)
     text = "" if verdict and not _waits(state) else group_text(state, _is_ready(state))
@@ -102,6 +108,7 @@ def _fresh_outcome(session: Session, tiers: Tiers, state: GroupState, verdict: b
         pod_conditions=() if settling else _pod_conditions(session, state, text),
         missing=_missing(state) if verdict is False else 0,
         settling=settling,
+        at_rest=at_rest,
         filling=state.invalid is not None and state.invalid.reason is Reason.GANG_NOT_COMPLETE,
         waiting=None if settling else _waiting(state, decision),
         decision=decision,
@@ -201,9 +208,15 @@ def _pod_condition(session: Session, state: GroupState, position: int, text: str
 def _queue_outcomes(session: Session) -> tuple[QueueOutcome, ...]:
     """What each queue holds, its descendants' included, as of the end of the cycle."""
     held: dict[str, Floats] = {name: np.zeros(len(session.snapshot.columns)) for name in session.queues}
-    for state in session.groups:
+    own = {name: resting.allocated for name, resting in session.snapshot.held.items() if name in held}
+    active = {id(state) for state in session.active}
+    for state in session.concerned():
         amount = _allocated(session, state)
-        name, seen = state.queue.name, set[str]()
+        # What a group at rest held before it was touched is in the sum already.
+        change = amount if id(state) in active else amount - state.group.allocated
+        own[state.queue.name] = own[state.queue.name] + change if state.queue.name in own else change
+    for queue, amount in own.items():
+        name, seen = queue, set[str]()
         while name in held and name not in seen:
             held[name] = held[name] + amount
             seen.add(name)

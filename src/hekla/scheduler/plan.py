@@ -80,6 +80,7 @@ class GroupOutcome:
     missing: int  # pods it lacks, where it is unschedulable
     settling: bool  # pods are on their way to nodes: counts and texts are about to change by themselves
     filling: bool  # pods are missing that are probably being made just now
+    at_rest: bool = False  # the next cycle would say the same: nobody has to look before the group changes
     waiting: Waiting | None = None  # None: leave what was said before
     decision: Mapping[str, Any] = field(default_factory=dict)
 
@@ -96,6 +97,7 @@ class Plan:
     placements: tuple[Placement, ...]
     groups: tuple[GroupOutcome, ...]
     queues: tuple[QueueOutcome, ...]
+    resting: tuple[Group, ...] = ()  # groups that were not looked at
     evictions: tuple[Eviction, ...] = ()
     tallies: Tallies = field(default_factory=Tallies)
     figures: Callable[[], Iterable[Figure]] = tuple  # of plugins, as of the end of the cycle

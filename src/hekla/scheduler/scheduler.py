@@ -101,6 +101,7 @@ class _Scheduler:
         self._metrics = SchedulerMetrics(clock) if settings.metrics_address else None
         self._wake = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
+        self._rules: tuple[Config, frozenset[str]] | None = None  # those of the last cycle
         watched = self._metrics.watched if self._metrics is not None else None
         self._pods = PodFeed(client, self._cache, rng=rng, wake=self._wake.set, watched=watched)
         self._binder = Binder(
@@ -208,6 +209,10 @@ class _Scheduler:
         config = self._configuration.current()
         cycle_id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         now = self._clock.now().timestamp()
+        rules = (config, frozenset(self._failures.suspended()))
+        if rules != self._rules:
+            self._rules = rules
+            self._cache.look_at_everything()
         snapshot = self._cache.snapshot(cycle_id, now=now)
         generation = self._cache.generation
         started, timings = self._clock.monotonic(), Timings(self._clock.monotonic if self._metrics else None)

@@ -6,7 +6,7 @@ Node tables change only through `place` and `take_back`, which tell the plugins 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -166,7 +166,7 @@ class Departure(NamedTuple):
 @dataclass(slots=True)
 class Session:
     snapshot: Snapshot
-    groups: list[GroupState] = field(init=False)
+    active: list[GroupState] = field(init=False)  # groups about which there is something to decide
     queues: dict[str, Queue] = field(init=False)
     idle: Floats = field(init=False)
     used: Floats = field(init=False)
@@ -188,6 +188,7 @@ class Session:
     timings: Timings = field(default_factory=Timings)
     tallies: Tallies = field(default_factory=Tallies)
     memo: dict[object, Any] = field(default_factory=dict)  # for what holds for the whole cycle
+    _groups: list[GroupState] | None = None
     _lines: dict[str, int] | None = None
     _later: bool = field(init=False)
     _floor: list[float] = field(init=False)  # no node has less idle than this, resource by resource
@@ -195,11 +196,7 @@ class Session:
     def __post_init__(self) -> None:
         nodes = self.snapshot.nodes
         self.queues = {queue.name: queue for queue in self.snapshot.queues}
-        self.groups = [
-            GroupState(group, self.queues[group.row.queue])
-            for group in self.snapshot.groups
-            if group.row.queue in self.queues
-        ]
+        self.active = self._states(self.snapshot.groups)
         self.crowd = Crowd(self.snapshot)
         self.used = nodes.used.copy(order="F")
         self.idle = nodes.allocatable - nodes.used
@@ -210,6 +207,27 @@ class Session:
         self.total = nodes.allocatable.sum(axis=0)
         self._later = bool(self.releasing.any())
         self._floor = self.idle.min(axis=0, initial=np.inf).tolist()
+
+    @property
+    def groups(self) -> list[GroupState]:
+        """All groups, by age. There may be very many: who is concerned with waiting pods looks at `active`."""
+        if self._groups is None:
+            self._groups = self.active
+            if self.snapshot.resting:
+                every = [*self.active, *self._states(self.snapshot.resting)]
+                self._groups = sorted(every, key=lambda state: (state.group.row.created, state.group.row.key))
+        return self._groups
+
+    def concerned(self) -> list[GroupState]:
+        """The active groups, and those that a decision has touched since."""
+        if self._groups is None or self._groups is self.active:
+            return self.active
+        active = {id(state) for state in self.active}
+        return [state for state in self._groups if id(state) in active or state.node is not None]
+
+    def _states(self, groups: Iterable[Group]) -> list[GroupState]:
+        queues = self.queues
+        return [GroupState(group, queues[group.row.queue]) for group in groups if group.row.queue in queues]
 
     @property
     def lines(self) -> dict[str, int]:

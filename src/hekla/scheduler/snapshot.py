@@ -8,7 +8,7 @@ else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,39 @@ class Group:
     def name(self) -> str:
         return str(self.row.key)
 
+    @property
+    def reserved(self) -> Floats:
+        """What it takes of what may enter."""
+        # parity: what a group inside has been given already is not deducted.
+        return self.claim if self.row.phase is PodGroupPhase.INQUEUE else self.outstanding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holdings:
+    """What groups hold and ask for, added up. Amounts are whole numbers: taking a group out again is exact."""
+
+    groups: int
+    allocated: Floats
+    pending: Floats
+    outstanding: Floats
+    elastic: Floats
+    reserved: Floats
+
+    @classmethod
+    def none(cls, columns: int) -> Holdings:
+        return cls(0, *(np.zeros(columns) for _ in range(5)))
+
+    def plus(self, group: Group, sign: int = 1) -> Holdings:
+        """With one more group, or one less."""
+        return Holdings(
+            self.groups + sign,
+            self.allocated + sign * group.allocated,
+            self.pending + sign * group.pending,
+            self.outstanding + sign * group.outstanding,
+            self.elastic + sign * group.elastic,
+            self.reserved + sign * group.reserved,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Storage:
@@ -83,7 +116,7 @@ class Snapshot:
     columns: Columns
     nodes: Nodes
     queues: tuple[Queue, ...]  # by name
-    groups: tuple[Group, ...]  # by age, then name
+    groups: tuple[Group, ...]  # those to be looked at, by age, then name
     now: float  # seconds since the epoch
     budgets: tuple[Budget, ...]
     quotas: tuple[Quota, ...]
@@ -91,6 +124,8 @@ class Snapshot:
     strangers: tuple[Pod, ...]  # pods on nodes that belong to none of the groups
     shapes: Sequence[Shape]
     requests: Floats  # one line for each shape
+    resting: tuple[Group, ...] = ()  # the others, in any order: a cycle has nothing to decide about them
+    held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold
 
 
 def build_group(

@@ -60,7 +60,7 @@ def execute(session: Session, tiers: Tiers) -> None:
 
 def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:
     heaps: dict[str, list[tuple[tuple[object, ...], int, _Work]]] = {}
-    for number, state in enumerate(session.groups):
+    for number, state in enumerate(session.active):
         runs = _runs_of_candidate(session, tiers, state)
         if runs:
             heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, _Work(state, runs, number)))

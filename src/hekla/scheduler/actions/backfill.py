@@ -13,7 +13,7 @@ from hekla.scheduler.session import GroupState, PodClass, Session
 
 
 def execute(session: Session, tiers: Tiers) -> None:
-    candidates = [state for state in session.groups if _is_candidate(state, tiers)]
+    candidates = [state for state in session.active if _is_candidate(state, tiers)]
     order = sorted(candidates, key=lambda state: (tiers.queue_key(state.queue), tiers.group_key(state)))
     for state in order:
         try:

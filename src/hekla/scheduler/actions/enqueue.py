@@ -14,7 +14,7 @@ from hekla.scheduler.session import GroupState, Session
 
 def execute(session: Session, tiers: Tiers) -> None:
     waiting: dict[str, list[tuple[tuple[object, ...], int, GroupState]]] = {}
-    for number, state in enumerate(session.groups):
+    for number, state in enumerate(session.active):
         if state.phase is PodGroupPhase.PENDING:
             waiting.setdefault(state.queue.name, []).append((tiers.group_key(state), number, state))
     for heap in waiting.values():

@@ -35,7 +35,7 @@ def execute(session: Session, tiers: Tiers) -> None:
 def hungry_groups(session: Session, tiers: Tiers) -> dict[str, list[GroupState]]:
     """Groups below what they need, by queue; queues and groups in their order."""
     heaps: dict[str, list[tuple[tuple[object, ...], int, GroupState]]] = {}
-    for number, state in enumerate(session.groups):
+    for number, state in enumerate(session.active):
         if _is_hungry(state, tiers):
             heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, state))
     for heap in heaps.values():

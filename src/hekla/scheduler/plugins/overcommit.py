@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hekla.api.reasons import Reason
-from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, exceeded
 from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.inqueue import asked_and_left
 from hekla.scheduler.session import GroupState, Session
-from hekla.scheduler.snapshot import Group
 
 _FACTOR = "overcommit-factor"
 
@@ -29,9 +27,9 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         # parity: a factor below one is not an error but the default.
         self._factor: float = arguments[_FACTOR] if arguments[_FACTOR] >= 1 else 1.2
         self._free: Floats = session.total * self._factor - session.used.sum(axis=0)
-        self._entered: Floats = np.zeros(len(session.snapshot.columns))
-        if session.groups:
-            self._entered = np.sum([_reserved(state.group) for state in session.groups], axis=0)
+        inside = [state.group.reserved for state in session.active]
+        inside += [held.reserved for name, held in session.snapshot.held.items() if name in session.queues]
+        self._entered: Floats = np.sum(inside, axis=0) if inside else np.zeros(len(session.snapshot.columns))
 
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         minimum = state.group.minimum
@@ -47,8 +45,3 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
 
     def group_enqueued(self, state: GroupState) -> None:
         self._entered = self._entered + state.group.claim
-
-
-def _reserved(group: Group) -> Floats:
-    # parity: what a group inside has been given already is not deducted here (it is in proportion).
-    return group.claim if group.row.phase is PodGroupPhase.INQUEUE else group.outstanding

@@ -24,7 +24,7 @@ class ResourceQuota(SchedulerPlugin, GroupEnqueueable):
         super().__init__(arguments, session)
         self._entered: dict[str, dict[str, Decimal]] = {}
         # A quota knows pods as soon as they are made: of those that have entered only the ones without are missing.
-        for state in session.groups:
+        for state in session.groups if session.snapshot.quotas else ():
             if state.phase is PodGroupPhase.INQUEUE and not state.group.pods:
                 self.group_enqueued(state)
 
