@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 
 import pytest
 
@@ -12,47 +10,10 @@ from hekla.api.batches import BATCH_PATH, Binding
 from hekla.api.kinds import CONFIG_MAP, NODE, POD
 from hekla.client.many import in_turns, portions
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.errors import AlreadyExists, Conflict, Disconnected
 from tests.apiserver.rig import Rig, config_map, pod, with_server
 from tests.integration.virtual_loop import run_virtually
-
-
-class Counting:
-    """A transport that counts requests, and may hide the batch form as other servers lack it."""
-
-    def __init__(self, inner: Transport, *, batches: bool) -> None:
-        self._inner = inner
-        self._batches = batches
-        self.sent: list[str] = []
-        self.in_flight = self.most_in_flight = 0
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        self.sent.append(f"{method} {path}")
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            if path.startswith(BATCH_PATH) and not self._batches:
-                return Answer(404, {}, b"404 page not found")
-            return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
-        finally:
-            self.in_flight -= 1
-
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._inner.stream(method, path, headers=headers)
-
-    async def close(self) -> None:
-        await self._inner.close()
+from tests.transports import Counting
 
 
 @pytest.mark.parametrize("batches", [True, False])

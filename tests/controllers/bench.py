@@ -9,112 +9,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from hekla import controllers
-from hekla.admission.review import VolcanoAdmission
-from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, QUEUE, Kind, Obj
+from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, Kind, Obj
 from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
-from hekla.apiserver.app import build_app
-from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.informer import Informer, Update
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.clock import LoopClock
-from hekla.errors import Conflict, Disconnected, NotFound
+from hekla.errors import Conflict, NotFound
 from hekla.local import builtins
-from hekla.local.bootstrap import install_crds
 from tests import make
-from tests.integration.virtual_loop import run_virtually
+from tests.integration.stage import Stage, perform
+from tests.transports import BreaksAtWrite
 
 T = TypeVar("T")
 
 _GRACE_SECONDS = 1.0
-_PATIENCE_SECONDS = 300.0
 
 
-class FailingTransport:
-    """Counts writes and breaks at one of them: `before` it reaches the server, or after, with the answer lost."""
-
-    def __init__(self, inner: Transport, break_at: int, *, before: bool) -> None:
-        self._inner = inner
+class Bench(Stage):
+    def __init__(self, break_at: int = 0, *, before: bool = False, seed: int = 0) -> None:
+        super().__init__(seed)
         self._break_at = break_at
         self._before = before
-        self.writes = 0
-        self.broken = asyncio.Event()
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        self._check()
-        breaks = False
-        if method != "GET" and "/events" not in path:
-            self.writes += 1
-            breaks = self.writes == self._break_at
-        if breaks and self._before:
-            self.broken.set()
-        self._check()
-        answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
-        if breaks:
-            self.broken.set()
-        self._check()
-        return answer
-
-    @contextlib.asynccontextmanager
-    async def _stream(self, method: str, path: str, headers: Mapping[str, str] | None) -> AsyncIterator[StreamedAnswer]:
-        self._check()
-        async with self._inner.stream(method, path, headers=headers) as answer:
-            yield answer
-
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._stream(method, path, headers)
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-    def _check(self) -> None:
-        if self.broken.is_set():
-            raise Disconnected("cut off")
-
-
-class Bench:
-    def __init__(self, break_at: int, *, before: bool, seed: int) -> None:
-        self.clock = LoopClock()
-        self._rng = random.Random(seed)
-        self._break_at = break_at
-        self._before = before
-        self._app: Any = None
         self._tasks: asyncio.TaskGroup
         self._supervisor: asyncio.Task[None] | None = None
-        self.transport: FailingTransport
-        self.client: Client
+        self.transport: BreaksAtWrite
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
-        self._app = build_app(MemoryStore(self.clock), clock=self.clock, rng=self._rng, admission=VolcanoAdmission)
-        await self._app.start()
-        self.client = Client(InProcessTransport(self._app))
-        await install_crds(self.client)
-        tasks.create_task(builtins.run(self.client, clock=self.clock, rng=self._rng))
-        tasks.create_task(_play_cluster(self.client, self._rng))
-        self.transport = FailingTransport(InProcessTransport(self._app), 0, before=False)
+        await self.open_server()
+        tasks.create_task(builtins.run(self.client, clock=self.clock, rng=self.rng))
+        tasks.create_task(_play_cluster(self.client, self.rng))
+        self.transport = self._connection()
         self.start_controllers()
-        await self.until(lambda: self._queue_is_open(), "the default queue is open")
+        await self.until(self.takes_jobs, "the default queue is open")
         # Only what happens from here on is rehearsed.
         self.transport.writes = 0
-        self.transport._break_at = self._break_at
-        self.transport._before = self._before
+        self.transport.number, self.transport.before = self._break_at, self._before
 
     def start_controllers(self) -> None:
         self._supervisor = self._tasks.create_task(self._supervise())
@@ -126,7 +60,7 @@ class Bench:
 
     def watch(self, kind: Kind, hear: Callable[[Update], None]) -> None:
         """Tell `hear` of every change of a kind from here on."""
-        informer = Informer(self.client, kind, rng=self._rng)
+        informer = Informer(self.client, kind, rng=self.rng)
         informer.subscribe(hear)
         self._tasks.create_task(informer.run())
 
@@ -155,77 +89,47 @@ class Bench:
                 await self.client.update(JOB, obj)
                 return
 
-    async def until_phase(self, phase: str, job: str = "demo") -> Obj:
-        async def reached() -> Obj | None:
-            found = await self.client.find(JOB, job, "default") or {}
-            return found if ((found.get("status") or {}).get("state") or {}).get("phase") == phase else None
-
-        found = await self.until(reached, f"{job} is {phase}")
-        assert found is not None
-        return found
-
     async def until_running(self, count: int) -> list[Obj]:
         """That many pods run and none is going; the Job says so, too."""
-
-        async def reached() -> list[Obj] | None:
-            pods = (await self.client.list(POD, "default")).items
-            alive = [pod for pod in pods if pod["status"].get("phase") == "Running" and not is_deleting(pod)]
-            job = await self.client.get(JOB, "demo", "default")
-            settled = len(alive) == count and not any(map(is_deleting, pods))
-            status = job.get("status") or {}
-            return (
-                alive if settled and (status.get("running") or 0) == count and not status.get("terminating") else None
-            )
-
-        return await self.until(reached, f"{count} pods run") or []
-
-    async def until_gone(self, job: str = "demo") -> None:
-        async def gone() -> bool:
-            return await self.client.find(JOB, job, "default") is None
-
-        await self.until(gone, f"{job} is gone")
+        await self.until(lambda: self._are_running(count), f"{count} pods run")
+        return [pod for pod in self.pods() if pod["status"].get("phase") == "Running"]
 
     async def settle(self) -> None:
         """Let everything that is going to happen happen."""
         await asyncio.sleep(60)
 
-    async def until(self, holds: Callable[[], Awaitable[T | None]], what: str) -> T | None:
-        deadline = self.clock.monotonic() + _PATIENCE_SECONDS
-        while True:
-            answer = await holds()
-            if answer:
-                return answer
-            if self.clock.monotonic() > deadline:
-                jobs = [job.get("status") for job in await self.client.find_all(JOB)]
-                pods = {name_of(pod): pod["status"].get("phase") for pod in await self.client.find_all(POD)}
-                raise AssertionError(f"never: {what}; jobs {jobs}; pods {pods}")
-            await asyncio.sleep(0.05)
+    def _are_running(self, count: int) -> bool:
+        status = self.job("demo").get("status") or {}
+        if (status.get("running") or 0) != count or status.get("terminating"):
+            return False
+        pods = self.pods()
+        alive = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        return len(alive) == count and not any(map(is_deleting, pods))
 
-    async def _queue_is_open(self) -> bool:
-        queue = await self.client.find(QUEUE, "default")
-        return ((queue or {}).get("status") or {}).get("state") == "Open"
+    def _connection(self) -> BreaksAtWrite:
+        return BreaksAtWrite(InProcessTransport(self.app))
 
     async def _supervise(self) -> None:
         """Run the controllers; when they have been cut off, start new ones with a whole connection."""
         while True:
             running = asyncio.create_task(
-                controllers.run(Client(self.transport), clock=self.clock, rng=random.Random(self._rng.random()))
+                controllers.run(Client(self.transport), clock=self.clock, rng=random.Random(self.rng.random()))
             )
             try:
-                await self.transport.broken.wait()
+                await self.transport.cut.wait()
             finally:
                 running.cancel()
                 await asyncio.wait([running])
-            self.transport = FailingTransport(InProcessTransport(self._app), 0, before=False)
+            self.transport = self._connection()
 
 
 def on_bench(
     script: Callable[[Bench], Awaitable[T]], *, break_at: int = 0, before: bool = False, seed: int = 0
 ) -> tuple[T, int]:
     """Run a script; its result, and how many writes the controllers made."""
+    bench = Bench(break_at, before=before, seed=seed)
 
-    async def main() -> tuple[T, int]:
-        bench = Bench(break_at, before=before, seed=seed)
+    async def main() -> T:
         result: list[T] = []
         with contextlib.suppress(_Done):
             try:
@@ -235,9 +139,9 @@ def on_bench(
                     raise _Done
             except* _Done:
                 pass
-        return result[0], bench.transport.writes
+        return result[0]
 
-    return run_virtually(main())
+    return perform(main), bench.transport.writes
 
 
 class _Done(Exception):

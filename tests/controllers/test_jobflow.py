@@ -28,8 +28,8 @@ def flow(**spec: Any) -> dict[str, Any]:
 
 
 async def until_flow(bench: Bench, phase: str) -> dict[str, Any]:
-    async def reached() -> dict[str, Any] | None:
-        found = await bench.client.get(JOB_FLOW, "demo", "default")
+    def reached() -> dict[str, Any] | None:
+        found = bench.store.object(JOB_FLOW, "demo", "default") or {}
         return found if ((found.get("status") or {}).get("state") or {}).get("phase") == phase else None
 
     found = await bench.until(reached, f"the flow is {phase}")
@@ -37,8 +37,8 @@ async def until_flow(bench: Bench, phase: str) -> dict[str, Any]:
     return found
 
 
-async def jobs(bench: Bench) -> list[str]:
-    return sorted(name_of(job) for job in await bench.client.find_all(JOB))
+def jobs(bench: Bench) -> list[str]:
+    return sorted(name_of(job) for job in bench.store.objects(JOB))
 
 
 def test_jobs_follow_each_other() -> None:
@@ -47,7 +47,7 @@ def test_jobs_follow_each_other() -> None:
             await bench.client.create(JOB_TEMPLATE, template(name))
         await bench.client.create(JOB_FLOW, flow())
         await until_flow(bench, "Running")
-        assert await jobs(bench) == ["demo-one"]
+        assert jobs(bench) == ["demo-one"]
         await bench.until_phase("Running", "demo-one")
         await bench.end("demo-one-t-0")
         await bench.until_phase("Running", "demo-two")
@@ -74,7 +74,7 @@ def test_a_failed_job_ends_the_flow() -> None:
         await bench.end("demo-one-t-0", "Failed", 3)
         assert (await until_flow(bench, "Failed"))["status"]["failedJobs"] == ["demo-one"]
         await bench.settle()
-        assert await jobs(bench) == ["demo-one"]
+        assert jobs(bench) == ["demo-one"]
 
     on_bench(script)
 
@@ -83,13 +83,13 @@ def test_a_flow_waits_for_its_template_and_cleans_up_on_wish() -> None:
     async def script(bench: Bench) -> None:
         await bench.client.create(JOB_FLOW, flow(flows=[{"name": "one"}], jobRetainPolicy="delete"))
         await bench.settle()
-        assert await jobs(bench) == []
+        assert jobs(bench) == []
         await bench.client.create(JOB_TEMPLATE, template("one"))
         await bench.until(lambda: jobs(bench), "the job is made")
         await bench.until_phase("Running", "demo-one")
         await bench.end("demo-one-t-0")
         await until_flow(bench, "Succeed")
         await bench.settle()
-        assert await jobs(bench) == []
+        assert jobs(bench) == []
 
     on_bench(script)

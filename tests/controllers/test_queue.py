@@ -34,16 +34,13 @@ def test_states(state: str, action: str, groups: int, after: str) -> None:
     assert decide_state(state, action, groups) == after
 
 
-async def state_of(bench: Bench, name: str) -> str:
-    queue = await bench.client.find(QUEUE, name)
+def state_of(bench: Bench, name: str) -> str:
+    queue = bench.store.object(QUEUE, name)
     return str(((queue or {}).get("status") or {}).get("state") or "")
 
 
 async def until_states(bench: Bench, **states: str) -> None:
-    async def reached() -> bool:
-        return {name: await state_of(bench, name) for name in states} == states
-
-    await bench.until(reached, f"queues are {states}")
+    await bench.until(lambda: {name: state_of(bench, name) for name in states} == states, f"queues are {states}")
 
 
 def new_queue(name: str, parent: str = "") -> dict[str, object]:
@@ -88,6 +85,6 @@ def test_a_queue_that_was_closed_itself_stays_closed_when_its_parent_opens() -> 
             await bench.client.create(COMMAND, make.command(action, parent, "Queue"))
             await until_states(bench, parent=state)
         await bench.settle()
-        assert await state_of(bench, "child") == "Closed"
+        assert state_of(bench, "child") == "Closed"
 
     on_bench(script)

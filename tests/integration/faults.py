@@ -1,66 +1,106 @@
-"""A world in which things go wrong: connections fail before or after a write took effect, watches end, components die.
+"""Connections in bad weather: requests refused, lost before or after their effect, late; watches closed, cut, delayed,
+repeated, expired; and the component itself killed in the middle of a write.
 
-What goes wrong and when comes from the seed. `calm()` ends the trouble; from then on everything has to come right.
+What goes wrong, and when, comes from the seed. `Trouble.end` ends it; from then on everything has to come right.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import random
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
-from hekla.api.kinds import COMMAND, CONFIG_MAP, JOB, POD, POD_GROUP, SECRET, SERVICE, Obj
-from hekla.api.meta import controller_of, uid_of
-from hekla.client.inprocess import Application, InProcessTransport
-from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer
-from hekla.errors import Disconnected
-from tests.integration.world import World
+import msgspec
 
-COMPONENTS = ("controllers", "scheduler", "nodes", "builtins")
-_REFUSALS = ((409, "Conflict"), (500, "InternalError"), (429, "TooManyRequests"))
+from hekla.api.batches import BATCH_PATH
+from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.errors import (
+    ApiError,
+    Conflict,
+    Disconnected,
+    Expired,
+    InternalError,
+    ServiceUnavailable,
+    Timeout,
+    TooManyRequests,
+)
+from tests.integration.fencing import unfenced
+from tests.transports import Severable, no_batches
 
 
-class FaultyWorld(World):
-    def __init__(self, seed: int, nodes: int = 2, cpu: str = "4") -> None:
-        super().__init__(seed, nodes, cpu)
-        self.faults = random.Random(f"faults {seed}")
-        self.trouble = False
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """`faults` is the share of requests, and of pieces of watches, that go wrong; `kills` that of writes."""
+
+    name: str
+    faults: float
+    kills: float
+
+
+WEATHERS = (
+    Weather("calm", 0.0, 0.0),
+    Weather("normal", 0.01, 0.002),
+    Weather("rough", 0.1, 0.01),
+    Weather("hell", 0.4, 0.02),
+)
+_ODDS = (1, 3, 4, 3)
+_LATENCY_SECONDS = 0.004
+_TIMEOUT_SECONDS = 20.0
+_REFUSALS: tuple[type[ApiError], ...] = (Conflict, TooManyRequests, InternalError, ServiceUnavailable, Timeout)
+_UNREADABLE: tuple[type[ApiError], ...] = (TooManyRequests, InternalError, ServiceUnavailable)
+
+
+class Trouble:
+    """What is in store for a world: drawn from its seed, and told in `stories`."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(f"trouble {seed}")
+        (self.weather,) = self.rng.choices(WEATHERS, _ODDS)
+        self.batches = self.rng.random() < 0.6
+        self.longest_delay = self.rng.choice((0.2, 2.0, 20.0, 600.0))
+        self.kills_left = self.rng.randint(0, 6)
+        self.raging = False
+        self.over: asyncio.Event
         self.stories: list[str] = []
+        self.unfenced: list[str] = []
 
-    def start(self, name: str) -> None:
-        transport = FaultyTransport(self._application(name), self, name)
-        client = Client(transport, user_agent=name)
-        rng = random.Random(self._rng.getrandbits(64))
-        self._running[name] = (asyncio.create_task(self._component(name)(client, rng), name=name), transport)
+    def begin(self) -> None:
+        self.over = asyncio.Event()
+        self.raging = True
 
-    async def rage(self, seconds: float) -> None:
-        """Faults for a while, with kills among them."""
-        self.trouble = True
-        end = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < end:
-            await asyncio.sleep(self.faults.uniform(0.01, 4.0))
-            if self.faults.random() < 0.5:
-                name = self.faults.choice(COMPONENTS)
-                self.stories.append(f"{self.clock.monotonic():.3f} kill {name}")
-                await self.kill(name)
-                await asyncio.sleep(self.faults.uniform(0.0, 2.0))
-                self.start(name)
+    def end(self) -> None:
+        self.raging = False
+        self.over.set()
 
-    def calm(self) -> None:
-        self.trouble = False
+    def strikes(self) -> bool:
+        return self.raging and self.rng.random() < self.weather.faults
+
+    def kills(self) -> bool:
+        if not self.raging or self.kills_left <= 0 or self.rng.random() >= self.weather.kills:
+            return False
+        self.kills_left -= 1
+        return True
+
+    def tell(self, story: str) -> None:
+        self.stories.append(f"{asyncio.get_running_loop().time():.3f} {story}")
+
+    async def hold(self, seconds: float) -> None:
+        """Keep something waiting, at most until the trouble is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.over.wait()
+        except TimeoutError:
+            return
 
 
-class FaultyTransport:
-    def __init__(self, application: Application, world: FaultyWorld, name: str) -> None:
-        self._inner = InProcessTransport(application)
-        self._world = world
+class FaultyConnection(Severable):
+    def __init__(self, inner: Transport, name: str, trouble: Trouble, die: Callable[[str], None]) -> None:
+        super().__init__(inner)
         self._name = name
-        self.cut = False
+        self._trouble = trouble
+        self._die = die
 
     async def send(
         self,
@@ -71,104 +111,102 @@ class FaultyTransport:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
     ) -> Answer:
-        self._check()
+        trouble = self._trouble
+        self.check()
+        if path.startswith(BATCH_PATH) and not trouble.batches:
+            return no_batches()
+        if trouble.raging:
+            await asyncio.sleep(trouble.rng.random() * _LATENCY_SECONDS)
+            self.check()
+        writes = method != "GET" and "/events" not in path
+        fatal = trouble.rng.choice(("before", "after")) if writes and trouble.kills() else ""
         fault = self._fault(method, path)
-        if fault == "lost before":
-            raise Disconnected("rehearsed")
-        if fault == "refused" and method != "GET":
-            return _refusal(*self._world.faults.choice(_REFUSALS))
+        if fatal == "before":
+            self._be_killed(f"before {method} {path}")
+        if fault in ("lost before", "timeout before"):
+            raise await self._lost(fault)
+        if fault == "refused":
+            return self._refusal(method)
         answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
-        self._check()
-        if fault == "lost after":
-            raise Disconnected("rehearsed")
+        self._check_fence(method, path, body, answer)
+        if fatal == "after":
+            self._be_killed(f"after {method} {path}")
+        self.check()
+        if fault:
+            raise await self._lost(fault)
         return answer
 
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._stream(method, path, headers)
-
-    @contextlib.asynccontextmanager
-    async def _stream(self, method: str, path: str, headers: Mapping[str, str] | None) -> AsyncIterator[StreamedAnswer]:
-        self._check()
-        if self._fault("WATCH", path) is not None:
-            raise Disconnected("rehearsed")
+    ) -> AsyncIterator[StreamedAnswer]:
+        self.check()
+        if self._trouble.strikes():
+            raise Disconnected("rehearsed: no watch")
         async with self._inner.stream(method, path, headers=headers) as answer:
-            yield answer
+            yield replace(answer, chunks=self._disturbed(path, answer.chunks))
 
-    async def close(self) -> None:
-        await self._inner.close()
+    async def _disturbed(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """A watch, as it comes through: late, twice, in part, or not any more."""
+        trouble = self._trouble
+        async for chunk in chunks:
+            fault = trouble.rng.choice(_WATCH_FAULTS) if trouble.strikes() else ""
+            if fault:
+                trouble.tell(f"{self._name} watch {path.partition('?')[0]}: {fault}")
+            match fault:
+                case "closed":
+                    return
+                case "cut":
+                    yield chunk[: trouble.rng.randrange(len(chunk))]
+                    raise Disconnected("rehearsed: watch cut")
+                case "expired":
+                    yield _encode({"type": "ERROR", "object": Expired("rehearsed").to_status()}) + b"\n"
+                    return
+                case "delayed":
+                    await trouble.hold(trouble.rng.random() * trouble.longest_delay)
+                case "repeated":
+                    yield chunk
+            self.check()
+            yield chunk
 
-    def _fault(self, method: str, path: str) -> str | None:
-        world = self._world
-        if not world.trouble or world.faults.random() > 0.08:
-            return None
-        kind = world.faults.choice(("lost before", "lost after", "refused"))
-        world.stories.append(f"{world.clock.monotonic():.3f} {self._name} {method} {path}: {kind}")
-        return kind
+    def _fault(self, method: str, path: str) -> str:
+        if not self._trouble.strikes():
+            return ""
+        fault = self._trouble.rng.choice(_FAULTS)
+        self._trouble.tell(f"{self._name} {method} {path.partition('?')[0]}: {fault}")
+        return fault
 
-    def _check(self) -> None:
-        if self.cut:
-            raise Disconnected("cut off")
+    async def _lost(self, fault: str) -> Disconnected:
+        if fault.startswith("timeout"):
+            await self._trouble.hold(_TIMEOUT_SECONDS)
+        return Disconnected(f"rehearsed: {fault}")
 
+    def _refusal(self, method: str) -> Answer:
+        error = self._trouble.rng.choice(_UNREADABLE if method in ("GET", "POST") else _REFUSALS)
+        details = {"retryAfterSeconds": 1} if error is TooManyRequests else {}
+        refused = error("rehearsed", details=details)
+        return Answer(refused.code, {}, _encode(refused.to_status()))
 
-def _refusal(code: int, reason: str) -> Answer:
-    status = {"kind": "Status", "status": "Failure", "reason": reason, "code": code, "message": "rehearsed"}
-    return Answer(status=code, headers={}, body=json.dumps(status).encode())
+    def _be_killed(self, when: str) -> None:
+        self._trouble.tell(f"{self._name} killed {when}")
+        self.cut.set()
+        self._die(self._name)
+        self.check()
 
-
-def broken_promises(before: dict[str, Obj], world: dict[str, list[Obj]], capacity: int) -> list[str]:
-    """What must hold when everything has come to rest, and does not."""
-    jobs = {uid_of(job): job for job in world["jobs"]}
-    problems: list[str] = []
-    # Nothing outlives its owner (I4, I9), and nothing has been made twice.
-    for plural in ("pods", "podgroups", "services", "configmaps", "secrets"):
-        for obj in world[plural]:
-            owner = controller_of(obj)
-            if owner is not None and owner["kind"] == "Job" and owner["uid"] not in jobs:
-                problems.append(f"{plural} {obj['metadata']['name']} has outlived its job")
-    for job in jobs.values():
-        problems += _of_job(job, world)
-    problems += [f"command {one['metadata']['name']} was never carried out" for one in world["commands"]]
-    problems += [f"{name} is gone" for name in before if name not in {job["metadata"]["name"] for job in jobs.values()}]
-    bound = [pod for pod in world["pods"] if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Running"]
-    if len(bound) > capacity:
-        problems.append(f"{len(bound)} pods run where {capacity} fit")
-    return problems
-
-
-def _of_job(job: Obj, world: dict[str, list[Obj]]) -> list[str]:
-    name, status, spec = job["metadata"]["name"], job["status"], job["spec"]
-    pods = [pod for pod in world["pods"] if (controller_of(pod) or {}).get("uid") == uid_of(job)]
-    phases = [pod["status"]["phase"] for pod in pods]
-    problems = []
-    # Counts equal reality, and what has ended has nothing running (I8).
-    for counter, phase in (
-        ("pending", "Pending"),
-        ("running", "Running"),
-        ("succeeded", "Succeeded"),
-        ("failed", "Failed"),
-    ):
-        if (status.get(counter) or 0) != phases.count(phase):
-            problems.append(f"{name}: {counter} is {status.get(counter)}, pods are {phases}")
-    phase = status["state"]["phase"]
-    if phase in ("Completed", "Failed", "Terminated", "Aborted") and {"Pending", "Running"} & set(phases):
-        problems.append(f"{name} is {phase} and has pods {phases}")
-    # All or nothing (I3), and every pod that should be there (I6).
-    wanted = sum(task.get("replicas") or 0 for task in spec["tasks"])
-    if phase in ("Pending", "Running") and len(pods) != wanted:
-        problems.append(f"{name} is {phase} and has {len(pods)} of {wanted} pods")
-    if phase == "Pending" and 0 < phases.count("Running") < spec["minAvailable"]:
-        problems.append(f"{name} runs {phases.count('Running')} of a gang of {spec['minAvailable']}")
-    if (status.get("retryCount") or 0) > spec["maxRetry"]:
-        problems.append(f"{name}: {status['retryCount']} retries of {spec['maxRetry']}")
-    return problems
+    def _check_fence(self, method: str, path: str, body: bytes, answer: Answer) -> None:
+        if answer.status < 300 and (why := unfenced(method, path, body)):
+            self._trouble.unfenced.append(f"I15: {self._name}: {why}")
 
 
-async def everything(world: World) -> dict[str, list[Obj]]:
-    kinds = (JOB, POD, POD_GROUP, SERVICE, CONFIG_MAP, SECRET, COMMAND)
-    return {kind.plural: await world.all(kind) for kind in kinds}
-
-
-def phases_of(jobs: list[Obj]) -> dict[str, Any]:
-    return {job["metadata"]["name"]: job["status"]["state"]["phase"] for job in jobs}
+_FAULTS = (
+    "lost before",
+    "lost before",
+    "lost after",
+    "lost after",
+    "timeout before",
+    "timeout after",
+    "refused",
+    "refused",
+)
+_WATCH_FAULTS = ("closed", "cut", "expired", "delayed", "delayed", "delayed", "repeated")
+_encode = msgspec.json.Encoder().encode

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
+
+import msgspec
 
 from hekla.api.kinds import BUILT_IN_KINDS, CUSTOM_RESOURCE_DEFINITION, Kind, Obj
 from hekla.apiserver.definitions import load_definitions
@@ -30,6 +32,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "batch/jobs": ("status.successful",),
 }  # fmt: skip
 
+_REMEMBERED_DEFINITIONS = 1024
 _CREATED_ON_UPDATE = frozenset(
     {
         "/services", "/endpoints", "/events", "/limitranges", "coordination.k8s.io/leases",
@@ -99,7 +102,6 @@ class Registry:
         self._built_in = {_place(kind): Resource(kind) for kind in BUILT_IN_KINDS}
         self._custom: dict[tuple[str, str, str], Resource] = {}
         self._seen: list[int] = []
-        self._compiled: dict[tuple[str, int], list[Resource]] = {}
 
     @property
     def generation(self) -> tuple[int, ...]:
@@ -129,24 +131,22 @@ class Registry:
         if seen == self._seen:
             return
         self._seen = seen
-        # Definitions that have not changed keep their compiled schemas.
-        known, self._compiled = self._compiled, {}
-        for entry in entries:
-            place = (entry.key.name, entry.revision)
-            self._compiled[place] = known.get(place) or _resources(entry.decode())
-        self._custom = {_place(each.kind): each for found in self._compiled.values() for each in found}
+        self._custom = {_place(each.kind): each for entry in entries for each in _resources(entry.value)}
 
 
 def _place(kind: Kind) -> tuple[str, str, str]:
     return kind.group, kind.version, kind.plural
 
 
-def _resources(definition: Obj) -> list[Resource]:
-    return [
+@lru_cache(maxsize=_REMEMBERED_DEFINITIONS)
+def _resources(value: bytes) -> tuple[Resource, ...]:
+    """What a definition, as it is stored, has served. The same bytes keep their compiled schemas."""
+    definition: Obj = msgspec.json.decode(value)
+    return tuple(
         Resource(kind_from(definition, version), definition, version)
         for version in definition["spec"]["versions"]
         if version.get("served")
-    ]
+    )
 
 
 def kind_from(definition: Obj, version: dict[str, Any]) -> Kind:

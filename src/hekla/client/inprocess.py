@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from hekla.client.transport import Answer, StreamedAnswer
@@ -61,8 +61,10 @@ class InProcessTransport:
         finally:
             exchange.gone.set()
             serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
+            # Waited for, not awaited: its cancellation must not be taken for one of ours, nor ours for its own.
+            await asyncio.wait([serving])
+            if not serving.cancelled():
+                serving.result()
 
     async def close(self) -> None:
         """Nothing is held open."""

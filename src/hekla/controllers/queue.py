@@ -103,15 +103,18 @@ class QueueController:
             return True
         if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
             return True
+        # Who closed it is noted before it is closed, and forgotten after it is open: a controller that dies in between
+        # finds what is left to do.
+        closed_with_parent = action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT
+        if closed_with_parent and state not in _SHUT:
+            await self._note_closed_by_parent(key, queue, "true")
         after = decide_state(state, action, self._groups.count(QUEUE_INDEX, key.name))
         if after != state:
-            await self._write_state(key, after)
+            await self._write_state(key, queue, after)
         if action == JobAction.CLOSE_QUEUE and after != state:
             self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
-        if action == JobAction.OPEN_QUEUE and annotations_of(queue).get(CLOSED_BY_PARENT) != "false":
-            await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: "false"}}})
-        if action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT and state not in _SHUT:
-            await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}})
+        if action == JobAction.OPEN_QUEUE:
+            await self._note_closed_by_parent(key, queue, "false")
         return True
 
     def _inherited_action(self, queue: Obj) -> str:
@@ -120,7 +123,7 @@ class QueueController:
         parent = self._parent_state(queue)
         if parent in _SHUT and state and state not in _SHUT:
             return JobAction.CLOSE_QUEUE
-        if parent == QueueState.OPEN and state in _SHUT and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
+        if parent == QueueState.OPEN and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
             return JobAction.OPEN_QUEUE
         return JobAction.SYNC_QUEUE
 
@@ -139,11 +142,16 @@ class QueueController:
             return
         self.runner.deleted(key, self._commands, command)
 
-    async def _write_state(self, key: Key, state: str) -> None:
+    async def _note_closed_by_parent(self, key: Key, queue: Obj, value: str) -> None:
+        if annotations_of(queue).get(CLOSED_BY_PARENT) != value:
+            await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: value}}})
+
+    async def _write_state(self, key: Key, queue: Obj, state: str) -> None:
         # The scheduler writes `allocated` beside it: only our own field is sent.
         # parity: upstream's type always writes a reservation.
         status = {"state": str(state), "reservation": {}}
-        written = await self._client.patch(QUEUE, key.name, {"status": status}, subresource="status")
+        patch = {"metadata": {"uid": uid_of(queue)}, "status": status}
+        written = await self._client.patch(QUEUE, key.name, patch, subresource="status")
         self.runner.wrote(key, self._queues, written)
 
     async def _patch(self, key: Key, queue: Obj, patch: Obj) -> None:

@@ -434,7 +434,7 @@ class Binder:
         if queue is None or dict(queue.allocated or {}) == wanted:
             return
         gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
-        patch = {"status": {"allocated": {**gone, **wanted}}}
+        patch = {"metadata": {"uid": queue.uid}, "status": {"allocated": {**gone, **wanted}}}
         self._cache.put_queue(await self._client.patch(QUEUE, queue.name, patch, subresource="status"))
 
     # Events

@@ -94,7 +94,8 @@ class JobWriter:
             if group is None:
                 written = await self._client.create(POD_GROUP, wanted)
             elif patch is not None:
-                written = await self._client.patch(POD_GROUP, name_of(group), patch, job.key.namespace)
+                fenced = {**patch, "metadata": {"uid": uid_of(group)}}
+                written = await self._client.patch(POD_GROUP, name_of(group), fenced, job.key.namespace)
             else:
                 return
         except ApiError as error:

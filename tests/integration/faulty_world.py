@@ -1,0 +1,158 @@
+"""A world with bad connections, in which components die and are started again, and every commit is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any
+
+from hekla.api.core import FINISHED_POD_PHASES
+from hekla.api.kinds import POD, Obj
+from hekla.api.meta import Key, controller_of, key_of, revision_of, uid_of
+from hekla.client.informer import Informer
+from hekla.client.inprocess import InProcessTransport
+from hekla.errors import Disconnected
+from hekla.scheduler.binder import Binder
+from hekla.scheduler.scheduler import SchedulerSettings
+from tests.integration.faults import FaultyConnection, Trouble
+from tests.integration.history import History
+from tests.integration.invariants import ALWAYS, AT_REST, a_gang_is_bound_together
+from tests.integration.stage import Commit, storage_of
+from tests.integration.world import COMPONENTS, World
+
+
+class FaultyWorld(World):
+    def __init__(self, seed: int, nodes: int = 2, cpu: str = "4", *, settings: SchedulerSettings | None = None) -> None:
+        super().__init__(seed, nodes, cpu, settings=settings)
+        self.trouble = Trouble(seed)
+        self.history = History()
+        self.problems: list[str] = []
+        self.touched: set[str] = set()  # Jobs whose pods met with an accident
+        self._chores: set[asyncio.Task[None]] = set()
+        self._known: set[str] = set()
+        self._log = _Exceptions(self.problems)
+        # On a server without batches bindings go one by one, and a gang is completed, not started whole.
+        self._always = tuple(one for one in ALWAYS if self.trouble.batches or one is not a_gang_is_bound_together)
+
+    async def __aenter__(self) -> FaultyWorld:
+        logging.getLogger("hekla").addHandler(self._log)
+        asyncio.get_running_loop().set_exception_handler(self._escaped)
+        await super().__aenter__()
+        return self
+
+    async def open_server(self) -> None:
+        await super().open_server()
+        self.store.observers.append(self._judge)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        logging.getLogger("hekla").removeHandler(self._log)
+        for chore in self._chores:
+            chore.cancel()
+        await super().__aexit__(kind, error, traceback)
+
+    def connect(self, name: str) -> FaultyConnection:
+        return FaultyConnection(InProcessTransport(self.app), name, self.trouble, self._died)
+
+    def see_to(self, chore: Coroutine[Any, Any, None]) -> None:
+        """Have something done beside everything else, while the trouble lasts or a little longer."""
+        task = asyncio.create_task(chore)
+        self._chores.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, chore: asyncio.Task[None]) -> None:
+        self._chores.discard(chore)
+        if not chore.cancelled() and chore.exception() is not None:
+            self._complain([f"a chore failed: {chore.exception()!r}"])
+
+    async def chores_done(self) -> None:
+        while self._chores:
+            await asyncio.wait(self._chores)
+
+    async def crash(self, name: str, away: float) -> None:
+        """Kill a component and start it again after a while."""
+        if name not in self.running:
+            return
+        self.trouble.tell(f"kill {name} for {away:.2f} s")
+        await self.kill(name)
+        await asyncio.sleep(away)
+        if name in COMPONENTS:
+            self.start(name)
+
+    def touch(self, pod: Obj) -> None:
+        owner = controller_of(pod)
+        if owner is not None:
+            self.touched.add(owner["name"])
+
+    def judge_at_rest(self) -> None:
+        for holds in AT_REST:
+            self._complain(holds(self.history))
+        self._complain(self.trouble.unfenced)
+        self._complain(self._stale_copies())
+        self._complain(f"I13: {name} has ended" for name, each in self.running.items() if each.task.done())
+
+    def judge_quiet(self, since: float) -> None:
+        """I10: what has come to rest is not written again and again."""
+        for (resource, key), moments in self.history.writes.items():
+            late = sum(1 for moment in moments if moment > since)
+            if late > 5 and resource not in ("/events", "/nodes"):
+                self._complain([f"I10: {resource} {key} was written {late} times though nothing changed"])
+
+    def _stale_copies(self) -> list[str]:
+        """I13: what components believe equals what the store holds."""
+        names = {id(each.client): name for name, each in self.running.items()}
+        problems = []
+        for found in gc.get_objects():
+            if isinstance(found, Informer) and id(found._client) in names:
+                truth = {
+                    Key(entry.key.namespace, entry.key.name): entry.revision
+                    for entry in self.store.entries(storage_of(found.kind))
+                }
+                copy = {key_of(obj): revision_of(obj) for obj in found.all()}
+                if truth != copy and not found._field_selector and not found._label_selector:
+                    odd = sorted(map(str, dict(truth.items() ^ copy.items())))
+                    problems.append(f"I13: {names[id(found._client)]} has an old copy of {found.kind.plural} {odd}")
+            elif isinstance(found, Binder) and id(found._client) in names:
+                problems += [
+                    f"I13: the scheduler believes {pod['metadata']['name']} to be otherwise"
+                    for pod in self.store.objects(POD)
+                    if pod["status"].get("phase") not in FINISHED_POD_PHASES
+                    and (known := found._cache.pod(uid_of(pod))) is not None
+                    and (known.node or "") != (pod["spec"].get("nodeName") or "")
+                ]
+        return problems
+
+    def _judge(self, commit: Commit) -> None:
+        moment = self.history.take(commit)
+        for holds in self._always:
+            self._complain(holds(self.history, moment))
+
+    def _complain(self, problems: Any) -> None:
+        for problem in problems:
+            if problem not in self._known:
+                self._known.add(problem)
+                self.problems.append(f"{self.clock.monotonic():.3f} r{self.store.revision} {problem}")
+
+    def _died(self, name: str) -> None:
+        self.see_to(self.crash(name, self.trouble.rng.uniform(0.0, 3.0)))
+
+    def _escaped(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, Disconnected):
+            self._complain([f"I13: {context.get('message')}: {error!r}"])
+
+
+class _Exceptions(logging.Handler):
+    """I13: no exception escapes a reconcile; the loops that survive one log it."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else ""
+        self._problems.append(f"I13: {record.getMessage()}: {error!r}")

@@ -1,0 +1,132 @@
+"""Accidents beyond connections: components killed or running twice, nodes lost or shrunk, pods failing or deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from hekla.api.kinds import NODE, POD, Obj
+from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
+from hekla.errors import Conflict, NotFound
+from tests import make
+from tests.integration.faulty_world import FaultyWorld
+from tests.integration.history import is_finished
+from tests.integration.world import COMPONENTS
+
+Mischief = Callable[[FaultyWorld], Awaitable[None]]
+
+_UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+
+
+async def somebody_dies(world: FaultyWorld) -> None:
+    rng = world.trouble.rng
+    await world.crash(rng.choice(COMPONENTS), rng.choice((0.0, rng.uniform(0, 2), rng.uniform(0, 20))))
+
+
+async def all_die(world: FaultyWorld) -> None:
+    away = world.trouble.rng.uniform(0, 5)
+    await asyncio.gather(*(world.crash(name, away) for name in COMPONENTS))
+
+
+async def an_old_leader_goes_on(world: FaultyWorld) -> None:
+    """Two of one kind at work for up to half a minute, as after a change of leader."""
+    rng = world.trouble.rng
+    # Two schedulers can both be right about the same room, and only a server that looks can tell them.
+    name = rng.choice(
+        ("controllers", "scheduler", "builtins") if world.trouble.batches else ("controllers", "builtins")
+    )
+    twin = f"old {name}"
+    if twin in world.running:
+        return
+    world.trouble.tell(f"{twin} begins")
+    world.start(name, twin)
+    await world.trouble.hold(rng.uniform(1, 30))
+    if twin in world.running:
+        await world.kill(twin)
+    world.trouble.tell(f"{twin} ends")
+
+
+async def a_node_is_lost(world: FaultyWorld) -> None:
+    """It falls silent; after a while what ran there is taken away; then it is back."""
+    name = world.trouble.rng.choice(world.nodes).name
+    world.trouble.tell(f"{name} is lost")
+    await _write_node(world, name, {"spec": {"taints": [_UNREACHABLE]}})
+    await world.trouble.hold(world.trouble.rng.uniform(0, 10))
+    for pod in world.pods():
+        if pod["spec"].get("nodeName") == name:
+            await _delete(world, pod, grace=0)
+    await world.trouble.hold(world.trouble.rng.uniform(0, 20))
+    await _write_node(world, name, {"spec": {"taints": None}})
+    world.trouble.tell(f"{name} is back")
+
+
+async def a_node_shrinks(world: FaultyWorld) -> None:
+    if not world.trouble.batches:
+        # A decision made before the scheduler heard of it would be carried out.
+        return
+    node = world.trouble.rng.choice(world.nodes)
+    world.trouble.tell(f"{node.name} shrinks")
+    await _write_node(world, node.name, {"status": {"allocatable": {"cpu": "2"}}}, "status")
+    await world.trouble.hold(world.trouble.rng.uniform(0, 20))
+    await _write_node(world, node.name, {"status": {"allocatable": {"cpu": node.cpu}}}, "status")
+    world.trouble.tell(f"{node.name} is whole")
+
+
+async def a_pod_fails(world: FaultyWorld) -> None:
+    pod = _some_pod(world, running=True)
+    if pod is not None:
+        world.trouble.tell(f"{name_of(pod)} fails")
+        await _end(world, pod, "Failed", 137)
+
+
+async def a_pod_is_deleted(world: FaultyWorld) -> None:
+    pod = _some_pod(world)
+    if pod is not None:
+        world.trouble.tell(f"{name_of(pod)} is deleted")
+        await _delete(world, pod, grace=world.trouble.rng.choice((None, 0)))
+
+
+async def a_pod_finishes_while_it_is_deleted(world: FaultyWorld) -> None:
+    pod = _some_pod(world, running=True)
+    if pod is not None:
+        world.trouble.tell(f"{name_of(pod)} is deleted and finishes")
+        await _delete(world, pod)
+        await _end(world, pod, "Succeeded", 0)
+
+
+MENU: tuple[Mischief, ...] = (
+    somebody_dies,
+    somebody_dies,
+    all_die,
+    an_old_leader_goes_on,
+    a_node_is_lost,
+    a_node_shrinks,
+    a_pod_fails,
+    a_pod_is_deleted,
+    a_pod_finishes_while_it_is_deleted,
+)
+
+
+def _some_pod(world: FaultyWorld, *, running: bool = False) -> Obj | None:
+    pods = [pod for pod in world.pods() if not is_finished(pod) and not is_deleting(pod)]
+    pods = [pod for pod in pods if not running or pod["status"].get("phase") == "Running"]
+    return world.trouble.rng.choice(pods) if pods else None
+
+
+async def _end(world: FaultyWorld, pod: Obj, phase: str, exit_code: int) -> None:
+    world.touch(pod)
+    status = {"phase": phase, "containerStatuses": [make.container_status(phase, exit_code=exit_code)]}
+    patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
+    with contextlib.suppress(NotFound, Conflict):
+        await world.client.patch(POD, name_of(pod), patch, namespace_of(pod), subresource="status")
+
+
+async def _delete(world: FaultyWorld, pod: Obj, grace: int | None = None) -> None:
+    world.touch(pod)
+    with contextlib.suppress(NotFound, Conflict):
+        await world.client.delete(POD, name_of(pod), namespace_of(pod), uid=uid_of(pod), grace_seconds=grace)
+
+
+async def _write_node(world: FaultyWorld, name: str, patch: Obj, subresource: str = "") -> None:
+    await world.client.patch(NODE, name, patch, subresource=subresource)

@@ -1,0 +1,141 @@
+"""One seed, from the first Job to the last word: trouble for a while, then half an hour of calm, then the verdict.
+
+    python -m tests.integration.rehearsal 0 500
+
+rehearses five hundred seeds and says which went wrong; a seed that did is repeated exactly by its number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from hekla.api.kinds import PRIORITY_CLASS
+from hekla.scheduler.scheduler import SchedulerSettings
+from tests.integration.faulty_world import FaultyWorld
+from tests.integration.mischief import MENU
+from tests.integration.roles import Role, cast, end_of, ends_of, enter, prepare
+from tests.integration.stage import perform
+
+NODES, CORES = 2, "4"
+_CALM_SECONDS = 1800.0
+_SETTLED_SECONDS = 600.0
+_EVICTING = Path(__file__).parent / "evicting-scheduler.conf"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    seed: int
+    weather: str
+    roles: tuple[str, ...]
+    problems: tuple[str, ...]
+    stories: tuple[str, ...]
+    commits: int
+    trace: str
+
+
+def rehearse(seed: int) -> Verdict:
+    world = FaultyWorld(seed, NODES, CORES, settings=SchedulerSettings(conf=_EVICTING if seed % 3 == 0 else None))
+    roles = cast(world.trouble.rng, NODES * int(CORES))
+
+    async def main() -> None:
+        async with world:
+            await _perform(world, roles)
+
+    try:
+        perform(main)
+    except AssertionError as error:
+        world.problems.append(str(error))
+    trouble = world.trouble
+    return Verdict(
+        seed,
+        trouble.weather.name,
+        tuple(role.name for role in roles),
+        tuple(world.problems),
+        tuple(trouble.stories),
+        world.commits,
+        world.trace_hash(),
+    )
+
+
+async def _perform(world: FaultyWorld, roles: list[Role]) -> None:
+    await world.client.create(PRIORITY_CLASS, {"metadata": {"name": "urgent"}, "value": 1000})
+    await prepare(world, roles)
+    # 1. Trouble, and in the middle of it everybody plays.
+    world.trouble.begin()
+    for role in roles:
+        world.see_to(enter(world, role))
+    await _rage(world)
+    # 2. Calm: what was broken is mended, what was begun is finished.
+    world.trouble.end()
+    await world.chores_done()
+    calm = world.clock.monotonic()
+    # 3. Everybody gets where they were going, and stays there.
+    await asyncio.sleep(60)
+    for role in roles:
+        await world.until(lambda role=role: end_of(world, role) in ends_of(world, role), _expectation(world, role))
+    await asyncio.sleep(max(60.0, calm + _CALM_SECONDS - world.clock.monotonic()))
+    world.judge_at_rest()
+    world.judge_quiet(calm + _SETTLED_SECONDS)
+    world.problems += [problem for role in roles for problem in _odd_end(world, role)]
+
+
+async def _rage(world: FaultyWorld) -> None:
+    rng = world.trouble.rng
+    end = world.clock.monotonic() + rng.uniform(5, 40)
+    while world.clock.monotonic() < end:
+        await asyncio.sleep(rng.uniform(0.01, 6.0))
+        if world.trouble.weather.faults and rng.random() < 0.7:
+            world.see_to(rng.choice(MENU)(world))
+
+
+def _odd_end(world: FaultyWorld, role: Role) -> list[str]:
+    """I5, I10: the outcome is one of those a world without trouble may have."""
+    end, allowed = end_of(world, role), ends_of(world, role)
+    if end not in allowed:
+        return [f"I10: {role.name} ended {end}, not {sorted(allowed)}"]
+    used = (world.job(role.name).get("status") or {}).get("retryCount") or 0
+    if role.retries is not None and end in role.ends and world.job(role.name) and used != role.retries:
+        return [f"I7: {role.name} used {used} retries, not {role.retries}"]
+    return []
+
+
+def _expectation(world: FaultyWorld, role: Role) -> str:
+    return f"I5: {role.name} ends {sorted(ends_of(world, role))}"
+
+
+def main(first: int, last: int) -> int:
+    started, commits = time.monotonic(), 0
+    weathers, played, wrong = Counter[str](), Counter[str](), []
+    with ProcessPoolExecutor(initializer=_be_quiet) as processes:
+        for verdict in processes.map(rehearse, range(first, last), chunksize=5):
+            commits += verdict.commits
+            weathers[verdict.weather] += 1
+            played.update(verdict.roles)
+            if verdict.problems:
+                wrong.append(verdict.seed)
+                print(f"seed {verdict.seed} ({verdict.weather}; {', '.join(verdict.roles)}):", flush=True)
+                print(*verdict.problems, sep="\n", flush=True)
+    print(f"{last - first} seeds, {len(wrong)} went wrong {wrong or ''}".rstrip())
+    print(f"weather: {dict(weathers)}; jobs: {sum(played.values())}, {dict(played)}")
+    print(f"{commits} commits judged in {time.monotonic() - started:.0f} s")
+    return 1 if wrong else 0
+
+
+def _be_quiet() -> None:
+    """Reconciles fail all the time here; what matters is in the verdicts."""
+    logging.getLogger("hekla").addHandler(logging.NullHandler())
+    logging.getLogger("hekla").propagate = False
+    # Most of what a rehearsal makes is gone when it is over: looking for it earlier costs a tenth of the time.
+    gc.set_threshold(200_000, 20, 100)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(int(sys.argv[1]), int(sys.argv[2])))
