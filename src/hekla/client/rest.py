@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -238,7 +238,7 @@ class Client:
 
     async def stream_many_lines(
         self, path: str, *, accept: str = "application/json"
-    ) -> AsyncIterator[builtins.list[bytes]]:
+    ) -> AsyncGenerator[builtins.list[bytes], None]:
         """The same, those that came together at once."""
         async with self.transport.stream("GET", path, headers={**self._headers, "Accept": accept}) as answer:
             _check_streamed(answer)
