@@ -66,6 +66,7 @@ class History:
         self.used: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))  # node -> what its pods ask for
         self.restarts: dict[str, int] = defaultdict(int)  # uid of a Job -> how often it went into Restarting
         self.evicted: dict[str, float] = {}  # uid of a pod -> when the scheduler chose it as a victim
+        self.last_waiting_gone = float("-inf")  # when a pod was deleted that was on no node
         self.writes: dict[tuple[str, str], list[float]] = defaultdict(list)  # object -> moments it was written
 
     def take(self, commit: Commit) -> Moment:
@@ -130,6 +131,8 @@ class History:
             self._charge(step.before, -1)
         if held != holds and step.after is not None and holds:
             self._charge(step.after, 1)
+        if step.after is None and not step.obj["spec"].get("nodeName"):
+            self.last_waiting_gone = self.now
         group = self.group_of(step.obj)
         if group is not None and step.obj["spec"].get("nodeName"):
             self.started.add(uid_of(group))

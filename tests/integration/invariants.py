@@ -149,7 +149,8 @@ def a_victim_has_somebody_to_make_room_for(history: History, moment: Moment) -> 
             if _chosen_at(step.before) != _chosen_at(step.after):
                 yield f"I12: {name_of(step.obj)} was chosen twice"
             continue
-        if not any(_may_displace(history, pod, step.after) for pod in history.objects(POD)):
+        just_gone = history.now - history.last_waiting_gone < _HEARSAY_SECONDS
+        if not just_gone and not any(_waits_beside(history, pod, step.after) for pod in history.objects(POD)):
             yield f"I12: {name_of(step.obj)} had to go and nobody waits for its place"
 
 
@@ -311,15 +312,9 @@ def _chosen_at(pod: Obj) -> str:
     return str(next(one["lastTransitionTime"] for one in conditions if one["type"] == "DisruptionTarget"))
 
 
-def _may_displace(history: History, pod: Obj, victim: Obj) -> bool:
-    """Waiting, or bound since; of a higher priority, or of another queue."""
-    if uid_of(pod) == uid_of(victim) or is_finished(pod):
+def _waits_beside(history: History, pod: Obj, victim: Obj) -> bool:
+    """Of another group, and on no node yet. Who may displace whom is the configuration's to say."""
+    if pod["spec"].get("nodeName") or is_finished(pod):
         return False
     mine, its = history.group_of(pod), history.group_of(victim)
-    if mine is None or its is None or mine is its:
-        return False
-    return _priority(mine) > _priority(its) or mine["spec"].get("queue") != its["spec"].get("queue")
-
-
-def _priority(group: Obj) -> bool:
-    return group["spec"].get("priorityClassName") == "urgent"
+    return mine is not None and mine is not its

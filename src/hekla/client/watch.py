@@ -104,17 +104,17 @@ def watch_all(client: Client, kind: Kind, resource_version: str) -> AsyncGenerat
 async def _watched_lines(client: Client, kind: Kind, path: str) -> AsyncGenerator[list[bytes], None]:
     # The server ends the stream itself; one that does not is a connection whose other end is gone.
     deadline = asyncio.get_running_loop().time() + _WATCH_SECONDS + _GRACE_SECONDS
-<<<<<<< HEAD
-    stream = client.stream_many_lines(path)
-    while True:
-        try:
-            async with asyncio.timeout_at(deadline):
-                lines = await anext(stream)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise Disconnected(f"watch {kind.plural}: silent for too long") from None
-        yield lines
+    # Closed when it is left, for whatever reason: the connection must not live until somebody finds it.
+    async with aclosing(client.stream_many_lines(path)) as stream:
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    lines = await anext(stream)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise Disconnected(f"watch {kind.plural}: silent for too long") from None
+            yield lines
 
 
 def _query(resource_version: str, label_selector: str = "", field_selector: str = "") -> str:
@@ -127,23 +127,6 @@ def _query(resource_version: str, label_selector: str = "", field_selector: str 
         "fieldSelector": field_selector,
     }
     return urlencode({key: value for key, value in parameters.items() if value})
-=======
-    # Closed when it is left, for whatever reason: the connection must not live until somebody finds it.
-    async with aclosing(client.stream_many_lines(f"{kind.path(namespace)}?{query}")) as stream:
-        while True:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    lines = await anext(stream)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise Disconnected(f"watch {kind.plural}: silent for too long") from None
-            changes, trouble = _read(kind, lines, view)
-            if changes:
-                yield changes
-            if trouble is not None:
-                raise trouble
->>>>>>> 636cede (Watches are closed when they are left; the test of a waiting gang follows what is told now)
 
 
 def _read(kind: Kind, lines: list[bytes], view: View | None) -> tuple[list[Change], Exception | None]:
@@ -196,18 +179,11 @@ async def follow(
                 field_selector=field_selector,
                 view=view,
             )
-<<<<<<< HEAD
-            async for changes in stream:
-                revision = changes[-1].obj["metadata"]["resourceVersion"]
-                delay = FIRST_DELAY
-                yield [change for change in changes if change.type is not ChangeType.BOOKMARK]
-=======
             async with aclosing(stream):
                 async for changes in stream:
                     revision = changes[-1].obj["metadata"]["resourceVersion"]
-                    delay = _FIRST_DELAY
+                    delay = FIRST_DELAY
                     yield [change for change in changes if change.type is not ChangeType.BOOKMARK]
->>>>>>> 636cede (Watches are closed when they are left; the test of a waiting gang follows what is told now)
         except Expired:
             log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
             revision = ""
