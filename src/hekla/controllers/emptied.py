@@ -43,7 +43,7 @@ class EmptiedGroupController:
             await self._client.delete(POD_GROUP, key.name, key.namespace, uid=uid_of(group))
         except (NotFound, Conflict):
             return None
-        self.runner.deleted(key, self._groups, group)
+        self.runner.deleted(key, self._groups, key, uid_of(group))
         return None
 
     def _pod_changed(self, update: Update) -> None:

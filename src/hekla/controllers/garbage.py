@@ -46,7 +46,7 @@ class GarbageController:
             )
         except (NotFound, Conflict):
             return None
-        self.runner.deleted(key, self._jobs, job)
+        self.runner.deleted(key, self._jobs, key, uid_of(job))
         log.info("deleted finished job", job=key)
         return None
 

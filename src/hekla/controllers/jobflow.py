@@ -136,7 +136,7 @@ class JobFlowController:
                 await self._client.delete(JOB, name_of(job), key.namespace, uid=uid_of(job), propagation="Background")
             except (NotFound, Conflict):
                 continue
-            self.runner.deleted(key, self._jobs, job)
+            self.runner.deleted(key, self._jobs, key_of(job), uid_of(job))
 
     def _job_changed(self, update: Update) -> None:
         owner = controller_of(update.obj)

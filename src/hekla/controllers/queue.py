@@ -140,7 +140,7 @@ class QueueController:
             await self._client.delete(COMMAND, name_of(command), namespace_of(command), uid=uid_of(command))
         except (NotFound, Conflict):
             return
-        self.runner.deleted(key, self._commands, command)
+        self.runner.deleted(key, self._commands, key_of(command), uid_of(command))
 
     async def _note_closed_by_parent(self, key: Key, queue: Obj, value: str) -> None:
         if annotations_of(queue).get(CLOSED_BY_PARENT) != value:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, is_deleting, key_of, revision_of, uid_of
+from hekla.api.meta import Key, is_deleting, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.workqueue import WorkQueue
 from hekla.clock import Clock
@@ -24,7 +25,21 @@ _UNSEEN_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 5.0
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
-_Seen = Callable[[], bool]
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """What was written for a key and has not come back yet."""
+
+    deadline: float = 0.0
+    written: dict[Informer, int] = field(default_factory=dict)
+    deleted: list[tuple[Informer, Key, str]] = field(default_factory=list)
+
+    def remain(self) -> bool:
+        # What is gone stays gone, so each needs to be looked at only until then.
+        while self.deleted and _is_gone(*self.deleted[-1]):
+            self.deleted.pop()
+        return bool(self.deleted) or any(informer.revision < revision for informer, revision in self.written.items())
 
 
 class Runner:
@@ -36,7 +51,8 @@ class Runner:
         self._clock = clock
         self._workers = workers
         self._queue: WorkQueue[Key] = WorkQueue()
-        self._unseen: dict[Key, list[tuple[float, _Seen]]] = {}
+        self._unseen: dict[Key, _Unseen] = {}
+        self._held_back: set[Key] = set()
 
     def enqueue(self, key: Key) -> None:
         self._queue.add(key)
@@ -47,12 +63,24 @@ class Runner:
     def wrote(self, key: Key, informer: Informer, obj: Obj) -> None:
         """`obj`, as the server answered, was written for `key`: wait until `informer` has come that far."""
         revision = revision_of(obj)
-        self._await(key, lambda: informer.revision >= revision)
+        if informer.revision < revision:
+            written = self._waiting_for(key).written
+            written[informer] = max(revision, written.get(informer, 0))
 
-    def deleted(self, key: Key, informer: Informer, obj: Obj) -> None:
-        """`obj` was deleted for `key`: wait until `informer` no longer shows it as alive."""
-        where, uid = key_of(obj), uid_of(obj)
-        self._await(key, lambda: _is_gone(informer.get(where.name, where.namespace), uid))
+    def deleted(self, key: Key, informer: Informer, where: Key, uid: str) -> None:
+        """The object `where`, with this uid, was deleted for `key`: wait until `informer` no longer shows it alive."""
+        if not _is_gone(informer, where, uid):
+            self._waiting_for(key).deleted.append((informer, where, uid))
+
+    def is_echo(self, key: Key, informer: Informer, obj: Obj) -> bool:
+        """Whether `obj` is as `key`'s last write to this kind has left it: then its coming is no news."""
+        waiting = self._unseen.get(key)
+        return waiting is not None and waiting.written.get(informer) == revision_of(obj)
+
+    def heard(self, key: Key) -> None:
+        """Something came that is no news for the key, but may be what it was held back for."""
+        if key in self._held_back:
+            self._queue.add(key)
 
     async def run(self) -> None:
         """Work until cancelled. The informers must have synced."""
@@ -73,9 +101,11 @@ class Runner:
 
     async def _look(self, key: Key) -> None:
         if self._has_unseen(key):
-            # The change we wait for enqueues the key; the timer is for the case that it never comes.
+            # What we wait for brings the key back; the timer is for the case that it never comes.
+            self._held_back.add(key)
             self._queue.add_after(key, _LOOK_AGAIN_SECONDS)
             return
+        self._held_back.discard(key)
         try:
             again = await self._reconcile(key)
         except Conflict as error:
@@ -92,22 +122,21 @@ class Runner:
             if again is not None:
                 self._queue.add_after(key, again)
 
-    def _await(self, key: Key, seen: _Seen) -> None:
-        if not seen():
-            self._unseen.setdefault(key, []).append((self._clock.monotonic() + _UNSEEN_SECONDS, seen))
+    def _waiting_for(self, key: Key) -> _Unseen:
+        found = self._unseen.setdefault(key, _Unseen())
+        found.deadline = self._clock.monotonic() + _UNSEEN_SECONDS
+        return found
 
     def _has_unseen(self, key: Key) -> bool:
         waiting = self._unseen.get(key)
         if waiting is None:
             return False
-        now = self._clock.monotonic()
-        waiting = [(deadline, seen) for deadline, seen in waiting if deadline > now and not seen()]
-        if waiting:
-            self._unseen[key] = waiting
-        else:
-            del self._unseen[key]
-        return bool(waiting)
+        if waiting.remain() and self._clock.monotonic() < waiting.deadline:
+            return True
+        del self._unseen[key]
+        return False
 
 
-def _is_gone(obj: Obj | None, uid: str) -> bool:
+def _is_gone(informer: Informer, where: Key, uid: str) -> bool:
+    obj = informer.get(where.name, where.namespace)
     return obj is None or uid_of(obj) != uid or is_deleting(obj)

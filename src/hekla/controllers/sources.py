@@ -12,7 +12,6 @@ from hekla.api.meta import controller_of, labels_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
 
-OWNER = "owner"
 BARE_OWNER = "bare owner"
 TARGET = "target"
 QUEUE_INDEX = "queue"
@@ -64,8 +63,7 @@ class PodView(TypedDict, total=False):
 class Sources:
     def __init__(self, client: Client, rng: random.Random) -> None:
         self.jobs = Informer(client, JOB, indexers={FLOW: _flow_owner, TEMPLATE: _template}, rng=rng)
-        owners = {OWNER: _job_owner, BARE_OWNER: _other_owner}
-        self.pods = Informer(client, POD, indexers=owners, view=PodView, rng=rng)
+        self.pods = Informer(client, POD, indexers={BARE_OWNER: _other_owner}, view=PodView, rng=rng)
         self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, rng=rng)
         self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
         self.queues = Informer(client, QUEUE, rng=rng)
@@ -79,12 +77,6 @@ class Sources:
 
     async def synced(self) -> None:
         await asyncio.gather(*(informer.synced() for informer in self))
-
-
-def _job_owner(obj: Obj) -> Iterator[str]:
-    owner = controller_of(obj)
-    if owner is not None and JOB.owns_reference(owner):
-        yield owner["uid"]
 
 
 def _other_owner(obj: Obj) -> Iterator[str]:

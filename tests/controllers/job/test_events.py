@@ -108,9 +108,14 @@ def test_q07_an_unknown_group_is_an_event_of_the_current_version() -> None:
 
 
 def test_q08_a_running_pod_is_not_pending_whenever_it_is_first_seen() -> None:
-    job = a_job(1, counted={"Running": 1})
+    job = a_job(1, counted={"Running": 1}, policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "1m"}])
     assert events(job, make.job_pod(job, phase="Running")) == []
     assert events(job, make.job_pod(job, phase="Pending")) == [("PodPending", "demo-worker-0")]
+
+
+def test_pods_that_wait_are_told_of_only_where_a_policy_has_an_answer_to_it() -> None:
+    job = a_job(1, counted={"Running": 1}, policies=[{"event": "*", "action": "AbortJob"}])
+    assert events(job, make.job_pod(job, phase="Pending")) == []
 
 
 def test_a_delay_counts_from_what_the_pod_says_so_a_restarted_controller_goes_on_waiting() -> None:

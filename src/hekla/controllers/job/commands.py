@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hekla.api.batch import JOB_VERSION
 from hekla.api.kinds import COMMAND, Obj
-from hekla.api.meta import annotations_of, is_deleting, name_of, namespace_of, uid_of
+from hekla.api.meta import annotations_of, is_deleting, key_of, name_of, namespace_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.recorder import NORMAL, Recorder
 from hekla.client.rest import Client
@@ -45,7 +45,7 @@ class JobCommands:
             await self._client.delete(COMMAND, name_of(command), namespace_of(command), uid=uid_of(command))
         except (NotFound, Conflict):
             return
-        self._runner.deleted(job.key, self._commands, command)
+        self._runner.deleted(job.key, self._commands, key_of(command), uid_of(command))
 
     async def _begin(self, job: Job, command: Obj) -> bool:
         action = str(command.get("action") or "")

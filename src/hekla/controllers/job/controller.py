@@ -15,7 +15,17 @@ from importlib.metadata import EntryPoint
 from hekla.api.batch import EVICTED_AT, JOB_FORWARDING, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj
-from hekla.api.meta import Key, annotations_of, controller_of, is_deleting, is_owned_by, key_of, name_of, timestamp
+from hekla.api.meta import (
+    Key,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    is_owned_by,
+    key_of,
+    name_of,
+    namespace_of,
+    timestamp,
+)
 from hekla.api.plugin_advice import advice
 from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
@@ -25,16 +35,18 @@ from hekla.clock import Clock
 from hekla.controllers.job.commands import JobCommands
 from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Transition, next_phase, operation
 from hekla.controllers.job.model import Job, Pod, Task, read_job, read_pods
+from hekla.controllers.job.news import group_moved, job_moved
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.orders import Order, Waiting, decide
 from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
+from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.pods import Plan, build_pod, group_name, plan, victims
 from hekla.controllers.job.status import count_pods, new_status
 from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensure_claims, with_claim_names
 from hekla.controllers.job.writer import JobWriter, PodsFailed
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import OWNER, Sources
+from hekla.controllers.sources import Sources
 from hekla.errors import ApiError, NotFound
 from hekla.log import get_logger
 
@@ -42,8 +54,11 @@ log = get_logger("job")
 
 _GATE_CLOSED = ("", PodGroupPhase.PENDING)
 # A look at a Job is mostly waiting for answers; with few workers, a thousand small jobs wait for each other.
-_WORKERS = 32
+_WORKERS = 128
 _PLUGIN = "plugin-"
+_LOOKED_AT_ONCE = 100
+_PAUSE_PER_POD = 0.000_05
+_LONGEST_PAUSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +90,15 @@ class JobController:
         self._recorder = recorder
         self._plugins = registered()
         self._objects = ObjectKeeper(client)
+        self._pods = PodIndex()
+        self._groups: dict[str, tuple[tuple[int, int], Obj]] = {}
         self._waiting: dict[str, Waiting] = {}
         self.runner = Runner("job", self.reconcile, clock=clock, workers=_WORKERS)
-        self._write = JobWriter(client, sources, self.runner, recorder, clock)
+        self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
         sources.jobs.subscribe(self._job_changed)
-        sources.pods.subscribe(self._owned_changed)
-        sources.groups.subscribe(self._owned_changed)
+        sources.pods.subscribe(self._pod_changed)
+        sources.groups.subscribe(self._group_changed)
         sources.commands.subscribe(self._command_changed)
         sources.queues.subscribe(self._queue_changed)
 
@@ -241,12 +258,22 @@ class JobController:
     async def _ensure_group(self, job: Job, group: Obj | None) -> None:
         if group is not None and is_deleting(group):
             return
-        priorities = {one["metadata"]["name"]: int(one.get("value") or 0) for one in self._sources.priorities.all()}
-        wanted = build_pod_group(job, priorities)
+        wanted = self._wanted_group(job)
         await self._write.put_group(job, wanted, group, None if group is None else spec_patch(wanted, group))
         message = pending_message(job, group) if group is not None else None
         if message:
             self._tell(job, WARNING, "PodGroupPending", message)
+
+    def _wanted_group(self, job: Job) -> Obj:
+        """Made anew only when the Job's specification or the priority classes have changed."""
+        state = int(job.obj["metadata"].get("generation") or 0), self._sources.priorities.revision
+        known = self._groups.get(job.uid)
+        if known is not None and known[0] == state:
+            return known[1]
+        priorities = {one["metadata"]["name"]: int(one.get("value") or 0) for one in self._sources.priorities.all()}
+        wanted = build_pod_group(job, priorities)
+        self._groups[job.uid] = state, wanted
+        return wanted
 
     async def _apply(
         self,
@@ -287,7 +314,7 @@ class JobController:
             group = self._sources.groups.get(job.key.name, job.key.namespace)
         if group is not None and not is_owned_by(group, obj):
             group = None
-        return Scene(job, read_pods(self._sources.pods.by_index(OWNER, job.uid)), group)
+        return Scene(job, self._pods.of(job.uid), group)
 
     def _tell(self, job: Job, type_: str, reason: str, message: str) -> None:
         self._recorder.event(job.obj, type_, reason, message)
@@ -296,13 +323,39 @@ class JobController:
         if update.new is None:
             uid = update.obj["metadata"].get("uid", "")
             self._waiting.pop(uid, None)
+            self._groups.pop(uid, None)
             self._objects.forget(uid)
-        self.runner.enqueue(key_of(update.obj))
+        if job_moved(update):
+            self.runner.enqueue(key_of(update.obj))
+        else:
+            self.runner.heard(key_of(update.obj))
 
-    def _owned_changed(self, update: Update) -> None:
+    def _pod_changed(self, update: Update) -> None:
+        news = self._pods.update(update)
         owner = controller_of(update.obj)
-        if owner is not None and JOB.owns_reference(owner):
-            self.runner.enqueue(Key(key_of(update.obj).namespace, owner["name"]))
+        if owner is None or not JOB.owns_reference(owner):
+            return
+        key = Key(namespace_of(update.obj), owner["name"])
+        if news:
+            # A job of thousands of pods is not looked at for each of them.
+            self.runner.enqueue_after(key, self._pause(owner["uid"]))
+        else:
+            self.runner.heard(key)
+
+    def _group_changed(self, update: Update) -> None:
+        owner = controller_of(update.obj)
+        if owner is None or not JOB.owns_reference(owner):
+            return
+        key = Key(namespace_of(update.obj), owner["name"])
+        if group_moved(update) and not self.runner.is_echo(key, self._sources.groups, update.obj):
+            self.runner.enqueue(key)
+        else:
+            self.runner.heard(key)
+
+    def _pause(self, uid: str) -> float:
+        """How long changes of a job's pods may gather: a look takes time in proportion to the pods."""
+        pods = self._pods.count(uid)
+        return 0.0 if pods <= _LOOKED_AT_ONCE else min(pods * _PAUSE_PER_POD, _LONGEST_PAUSE)
 
     def _command_changed(self, update: Update) -> None:
         target = update.obj.get("target") or {}

@@ -15,7 +15,7 @@ from hekla.api.core import PodPhase
 from hekla.api.scheduling import PodGroupPhase
 from hekla.controllers.job.model import Job, Pod, Task
 from hekla.controllers.job.pods import is_left_over, pod_name
-from hekla.controllers.job.policy import Occurrence
+from hekla.controllers.job.policy import Occurrence, answers_waiting_pods
 
 
 def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]:
@@ -33,7 +33,8 @@ def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]
         found += _task_completed(job, task, pods, current)
     if group_phase == PodGroupPhase.UNKNOWN:
         found.append(Occurrence(JobEvent.UNKNOWN, job.version))
-    found += [_of_pod(job, pod, JobEvent.POD_PENDING) for pod in current if _has_not_run(pod)]
+    if answers_waiting_pods(job):
+        found += [_of_pod(job, pod, JobEvent.POD_PENDING) for pod in current if _has_not_run(pod)]
     return found
 
 
@@ -62,6 +63,8 @@ def _evictions(job: Job, task: Task, pods: list[Pod]) -> list[Occurrence]:
     mine = [pod for pod in pods if pod.task == task.name and pod.index < task.replicas]
     # What we are killing ourselves is not counted any more, though its name is still taken.
     present = sum(1 for pod in mine if not pod.marked and not is_left_over(job, pod))
+    if known <= present:
+        return []
     taken = {pod.index for pod in mine}
     missing = [index for index in range(task.replicas) if index not in taken]
     return [
@@ -72,7 +75,7 @@ def _evictions(job: Job, task: Task, pods: list[Pod]) -> list[Occurrence]:
             pod=pod_name(job, task, index),
             partition=task.partition_of(index) if task.partition_size is not None else None,
         )
-        for index in missing[: max(0, known - present)]
+        for index in missing[: known - present]
     ]
 
 

@@ -91,7 +91,6 @@ class Pod:
     finished: datetime | None
     evicted: datetime | None
     """When the pod it was made in place of was evicted, if a delayed answer to that still waits."""
-    obj: Obj
 
     @property
     def is_finished(self) -> bool:
@@ -115,9 +114,38 @@ def read_job(obj: Obj) -> Job:
     )
 
 
+def read_pod(obj: Obj) -> Pod | None:
+    """None for a pod that does not carry our marks."""
+    annotations, status = annotations_of(obj), obj.get("status") or {}
+    version, task = annotations.get(JOB_VERSION, ""), annotations.get(TASK_SPEC, "")
+    if not annotations.get(JOB_NAME) or not task or not version.isdigit():
+        return None
+    index = labels_of(obj).get(TASK_INDEX) or obj["metadata"]["name"].rpartition("-")[2]
+    if not index.isdigit():
+        return None
+    statuses = status.get("containerStatuses") or []
+    every = [*(status.get("initContainerStatuses") or ()), *statuses]
+    return Pod(
+        name=obj["metadata"]["name"],
+        uid=uid_of(obj),
+        task=task,
+        index=int(index),
+        version=int(version),
+        phase=str(status.get("phase") or PodPhase.PENDING),
+        marked=OUT_OF_SYNC in annotations,
+        deleting=is_deleting(obj),
+        exit_code=_exit_code(statuses),
+        restarts=sum(int(container.get("restartCount") or 0) for container in every),
+        ready=all(container.get("ready") for container in statuses),
+        created=parse_timestamp(obj["metadata"]["creationTimestamp"]),
+        finished=_finished_at(every),
+        evicted=_moment(annotations.get(EVICTED_AT)),
+    )
+
+
 def read_pods(objects: Iterable[Obj]) -> list[Pod]:
     """The pods that carry our marks, by task and index; others are not ours to count."""
-    pods = [pod for pod in map(_read_pod, objects) if pod is not None]
+    pods = [pod for pod in map(read_pod, objects) if pod is not None]
     return sorted(pods, key=lambda pod: (pod.task, pod.index, pod.name))
 
 
@@ -152,35 +180,6 @@ def _read_policy(policy: Obj) -> Policy:
     except InvalidDuration:
         timeout = 0.0
     return Policy(str(policy.get("action") or ""), frozenset(events), int(policy.get("exitCode") or 0), timeout, text)
-
-
-def _read_pod(obj: Obj) -> Pod | None:
-    annotations, status = annotations_of(obj), obj.get("status") or {}
-    version, task = annotations.get(JOB_VERSION, ""), annotations.get(TASK_SPEC, "")
-    if not annotations.get(JOB_NAME) or not task or not version.isdigit():
-        return None
-    index = labels_of(obj).get(TASK_INDEX) or obj["metadata"]["name"].rpartition("-")[2]
-    if not index.isdigit():
-        return None
-    statuses = status.get("containerStatuses") or []
-    every = [*(status.get("initContainerStatuses") or ()), *statuses]
-    return Pod(
-        name=obj["metadata"]["name"],
-        uid=uid_of(obj),
-        task=task,
-        index=int(index),
-        version=int(version),
-        phase=str(status.get("phase") or PodPhase.PENDING),
-        marked=OUT_OF_SYNC in annotations,
-        deleting=is_deleting(obj),
-        exit_code=_exit_code(statuses),
-        restarts=sum(int(container.get("restartCount") or 0) for container in every),
-        ready=all(container.get("ready") for container in statuses),
-        created=parse_timestamp(obj["metadata"]["creationTimestamp"]),
-        finished=_finished_at(every),
-        evicted=_moment(annotations.get(EVICTED_AT)),
-        obj=obj,
-    )
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -46,6 +46,13 @@ def answer(job: Job, occurrence: Occurrence) -> Answer:
     return _first(task.policies if task else (), occurrence) or _first(job.policies, occurrence) or CONVERGE
 
 
+def answers_waiting_pods(job: Job) -> bool:
+    """Whether any policy can have an answer to a pod that is still Pending: without a timeout none has."""
+    return any(
+        policy.timeout for policies in (job.policies, *(task.policies for task in job.tasks)) for policy in policies
+    )
+
+
 def _first(policies: Iterable[Policy], occurrence: Occurrence) -> Answer | None:
     for policy in policies:
         if _matches(policy, occurrence):

@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from hekla.api.batch import OUT_OF_SYNC
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
-from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_of
+from hekla.api.meta import Key, is_deleting, is_owned_by, key_of, name_of, namespace_of, uid_of
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
-from hekla.controllers.job.model import Job, Pod
+from hekla.controllers.job.model import Job, Pod, read_pod
+from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
@@ -29,12 +30,15 @@ class PodsFailed(ApiError):
 
 
 class JobWriter:
-    def __init__(self, client: Client, sources: Sources, runner: Runner, recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, sources: Sources, runner: Runner, recorder: Recorder, clock: Clock, pods: PodIndex
+    ) -> None:
         self._client = client
         self._sources = sources
         self._runner = runner
         self._recorder = recorder
         self._clock = clock
+        self._pods = pods
         self._in_flight = asyncio.Semaphore(_IN_FLIGHT)
 
     async def status(self, job: Job, status: Obj, *, killed: bool = False) -> Obj:
@@ -86,7 +90,7 @@ class JobWriter:
             await self._client.delete(POD_GROUP, name_of(group), namespace_of(group), uid=uid_of(group))
         except (NotFound, Conflict):
             return
-        self._runner.deleted(job.key, self._sources.groups, group)
+        self._runner.deleted(job.key, self._sources.groups, key_of(group), uid_of(group))
 
     async def put_group(self, job: Job, wanted: Obj, group: Obj | None, patch: Obj | None) -> None:
         """Create the PodGroup, or patch the one that is there."""
@@ -112,6 +116,9 @@ class JobWriter:
             result = found
         if not isinstance(result, ApiError):
             self._runner.wrote(job.key, self._sources.pods, result)
+            record = read_pod(result)
+            if record is not None:
+                self._pods.expect(job.uid, record)
         return result
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
@@ -127,7 +134,7 @@ class JobWriter:
             await self._client.delete(POD, pod.name, job.key.namespace, uid=pod.uid)
         except (NotFound, Conflict):
             return
-        self._runner.deleted(job.key, self._sources.pods, pod.obj)
+        self._runner.deleted(job.key, self._sources.pods, Key(job.key.namespace, pod.name), pod.uid)
 
     def _raise_if_failed(self, job: Job, results: Sequence[Exception | None]) -> None:
         errors = [str(result) for result in results if isinstance(result, Exception)]

@@ -1,0 +1,48 @@
+"""Which changes of a Job or of its PodGroup are worth a look at the Job.
+
+Most are not: they are our own status coming back with other counters in it, or the scheduler's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.batch import JobPhase
+from hekla.api.kinds import Obj
+from hekla.client.informer import Update
+
+
+def job_moved(update: Update) -> bool:
+    """A Job came or went, was changed by its user, or its phase, version or retries are others."""
+    return update.old is None or update.new is None or _course_of_job(update.old) != _course_of_job(update.new)
+
+
+def group_moved(update: Update) -> bool:
+    """A PodGroup came or went, or anything but the scheduler's counters is different."""
+    return update.old is None or update.new is None or _course_of_group(update.old) != _course_of_group(update.new)
+
+
+def _course_of_job(job: Obj) -> tuple[Any, ...]:
+    meta, status = job["metadata"], job.get("status") or {}
+    # Who makes a new Job Pending goes on with it in the same look.
+    phase = (status.get("state") or {}).get("phase") or JobPhase.PENDING
+    return (
+        meta.get("generation"),
+        meta.get("deletionTimestamp"),
+        meta.get("labels"),
+        meta.get("annotations"),
+        phase,
+        status.get("version"),
+        status.get("retryCount"),
+    )
+
+
+def _course_of_group(group: Obj) -> tuple[Any, ...]:
+    meta, status = group["metadata"], group.get("status") or {}
+    return (
+        meta.get("deletionTimestamp"),
+        meta.get("ownerReferences"),
+        group.get("spec"),
+        status.get("phase"),
+        status.get("conditions"),
+    )
