@@ -33,13 +33,14 @@ def test_credentials_are_made_once_and_kept(tmp_path: Path) -> None:
     assert len(first.token.read_text().strip()) == 64
 
 
-def test_the_servers_certificate_is_accepted_by_who_trusts_the_authority(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "kubernetes.default.svc", "10.96.0.1"])
+def test_the_servers_certificate_is_accepted_by_who_trusts_the_authority(tmp_path: Path, name: str) -> None:
     made = ensure_credentials(tmp_path, clock=SystemClock(), rng=random.SystemRandom())
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(made.server.certificate, made.server.key)
     client = ssl.create_default_context(cafile=str(made.ca))
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    ours = client.wrap_bio(to_client, to_server, server_hostname=name)
     theirs = server.wrap_bio(to_server, to_client, server_side=True)
     for side in (ours, theirs, ours, theirs):
         try:

@@ -18,3 +18,8 @@ class PodPhase(StrEnum):
 
 
 FINISHED_POD_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+# How pods of a local cluster reach the API server: the Service `kubernetes`, its address and its names.
+API_SERVICE = "kubernetes"
+API_SERVICE_ADDRESS = "10.96.0.1"
+API_SERVICE_NAMES = tuple(API_SERVICE + rest for rest in ("", ".default", ".default.svc", ".default.svc.cluster.local"))

@@ -5,6 +5,7 @@ Whose credential it is, the app finds out. The unix socket needs none of this: i
 
 from __future__ import annotations
 
+from hekla.api.core import API_SERVICE_ADDRESS, API_SERVICE_NAMES
 from hekla.apiserver.access.user import ANONYMOUS
 from hekla.apiserver.app import App, Receive, Scope, Send
 from hekla.apiserver.request import Response, error_response
@@ -13,7 +14,7 @@ from hekla.errors import Forbidden, TooManyRequests, Unauthorized
 _ANONYMOUS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 # As many as the real server takes at once; its owner's own components come through the unix socket and are not counted.
 _MOST = {"read": 400, "write": 200, "watch": 1000}
-_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", API_SERVICE_ADDRESS, *API_SERVICE_NAMES})
 
 
 class Gate:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hekla.api.kinds import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind, Obj
+from hekla.api.core import API_SERVICE, API_SERVICE_ADDRESS
+from hekla.api.kinds import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, PRIORITY_CLASS, SERVICE, SERVICE_ACCOUNT, Kind, Obj
 from hekla.api.meta import annotations_of
 from hekla.apiserver.access.default_roles import AUTO_UPDATE, default_roles
 from hekla.apiserver.access.rules import read_rules
@@ -43,9 +44,20 @@ async def bootstrap(store: Store, writer: Writer, *, root_ca: str = "") -> None:
         if root_ca:
             metadata = {"name": ROOT_CA_CONFIG_MAP, "namespace": name}
             in_namespaces.append((CONFIG_MAP, {"metadata": metadata, "data": {"ca.crt": root_ca}}))
+    in_namespaces.append((SERVICE, _api_service()))
     for wanted in (of_cluster, in_namespaces):
         await _ensure(store, writer, wanted)
     await _update_roles(store, writer)
+
+
+def _api_service() -> Obj:
+    """Where pods find this server; nodes see to it that something answers there."""
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]
+    return {
+        "metadata": {"name": API_SERVICE, "namespace": "default", "labels": labels},
+        "spec": {"clusterIP": API_SERVICE_ADDRESS, "ports": ports},
+    }
 
 
 async def _ensure(store: Store, writer: Writer, wanted: list[tuple[Kind, Obj]]) -> None:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -171,6 +172,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     async def run(ready: Ready) -> None:
         from hekla.node import agent
 
+        connection = cluster.connection()
         settings = agent.NodeSettings(
             name=name,
             data_dir=layout.nodes,
@@ -183,8 +185,9 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             hidden_paths=tuple(path for path in (layout.root, *secrets) if path is not None),
             host_paths=flags["allow_host_path"],
             images=flags["images"] or default_images(os.environ),
+            api_server=_tcp_address(connection.access.server),
         )
-        async with cluster.connection().client() as client:
+        async with connection.client() as client:
             await agent.run(
                 client, settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("node")
             )
@@ -238,6 +241,12 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             await server.run(settings, admission, ready=lambda port: ready(f"webhook on port {port}"))
 
     _serve(run, log_level)
+
+
+def _tcp_address(url: str) -> tuple[str, int] | None:
+    """Where a server really is, for pods to be led there; None for a unix socket."""
+    parts = urlsplit(url)
+    return (parts.hostname, parts.port or 443) if parts.scheme == "https" and parts.hostname else None
 
 
 def _webhook_address(flags: dict[str, Any]) -> Callable[[str], dict[str, Any]] | None:

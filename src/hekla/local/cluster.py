@@ -65,7 +65,7 @@ def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> 
                 supervisor.replace(components.apiserver(layout, credentials, port))
                 write_user_kubeconfig(layout.kubeconfig, port=port, credentials=credentials)
                 # 4. Controllers, scheduler and nodes, side by side.
-                others = components.workers(layout, credentials, settings)
+                others = components.workers(layout, credentials, settings, port)
                 supervisor.start(others)
             # 5. Ready; from here on whatever dies is started again.
             if not supervisor.stopping:

@@ -156,7 +156,7 @@ def scheduler(layout: Layout, credentials: Credentials, conf: Path | None) -> Co
 
 
 def node(
-    layout: Layout, credentials: Credentials, settings: ClusterSettings, index: int, cpu: str, memory: str
+    layout: Layout, credentials: Credentials, settings: ClusterSettings, port: int, index: int, cpu: str, memory: str
 ) -> Component:
     name = "local" if settings.nodes == 1 else f"local-{index}"
 
@@ -177,6 +177,7 @@ def node(
             volume_paths=(layout.volumes,),
             host_paths=settings.allow_host_path,
             images=settings.image_table(),
+            api_server=("127.0.0.1", port),
         )
         async with _client(layout, credentials, "node", f"/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
@@ -203,13 +204,13 @@ def simulated_nodes(layout: Layout, credentials: Credentials, settings: ClusterS
     return Component("simulated-nodes", run, layout.log_of("simulated-nodes"))
 
 
-def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings) -> list[Component]:
-    """Everything that runs on top of the API server."""
+def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings, port: int) -> list[Component]:
+    """Everything that runs on top of the API server, which listens on `port`."""
     found = [controllers(layout, credentials), scheduler(layout, credentials, settings.scheduler_conf)]
     cpu = settings.node_cpu or _share_of_cpus(settings.nodes)
     memory = settings.node_memory or _share_of_memory(settings.nodes)
     for index in range(settings.nodes):
-        found.append(node(layout, credentials, settings, index, cpu, memory))
+        found.append(node(layout, credentials, settings, port, index, cpu, memory))
     if settings.simulated_nodes:
         found.append(simulated_nodes(layout, credentials, settings))
     return found

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from hekla.api.core import API_SERVICE_ADDRESS, API_SERVICE_NAMES
 from hekla.clock import Clock
 from hekla.local.private_files import write_private
 
@@ -66,7 +67,7 @@ def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> 
         signing_key=directory / "service-accounts.key",
         components=directory / "components.key",
     )
-    if not all(_is_fresh(pair, clock) for pair in pairs.values()):
+    if not all(_is_fresh(pair, clock) for pair in pairs.values()) or not _has_names(pairs["apiserver"]):
         _issue_all(pairs, clock)
     for secret in (credentials.token, credentials.components):
         if not secret.exists():
@@ -93,13 +94,22 @@ def _is_fresh(pair: Pair, clock: Clock) -> bool:
     return certificate.not_valid_after_utc - clock.now() > _RENEW_BEFORE
 
 
+def _has_names(pair: Pair) -> bool:
+    """Whether a server's certificate has every name it is reached by; one of an older release has not."""
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(_names(API_SERVICE_NAMES, API_SERVICE_ADDRESS)) <= set(found)
+
+
 def _issue_all(pairs: dict[str, Pair], clock: Clock) -> None:
     ca_key = ec.generate_private_key(ec.SECP256R1())
     _write(pairs["ca"], _authority(ca_key, clock), ca_key)
     server, client = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
     for name, usage in (("apiserver", server), ("node", server), ("kubelet-client", client)):
         key = ec.generate_private_key(ec.SECP256R1())
-        _write(pairs[name], _leaf(f"hekla-{name}", key, ca_key, usage, _loopback_names(), clock), key)
+        names = _names(API_SERVICE_NAMES, API_SERVICE_ADDRESS) if name == "apiserver" else _names()
+        leaf = _leaf(f"hekla-{name}", key, ca_key, usage, x509.SubjectAlternativeName(names), clock)
+        _write(pairs[name], leaf, key)
 
 
 def _authority(key: ec.EllipticCurvePrivateKey, clock: Clock) -> x509.Certificate:
@@ -163,14 +173,13 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _loopback_names() -> x509.SubjectAlternativeName:
-    return x509.SubjectAlternativeName(
-        [
-            x509.DNSName("localhost"),
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-            x509.IPAddress(ipaddress.ip_address("::1")),
-        ]
-    )
+def _names(others: Sequence[str] = (), address: str = "") -> list[x509.GeneralName]:
+    """Loopback, and more names and an address."""
+    addresses = [each for each in ("127.0.0.1", "::1", address) if each]
+    return [
+        *(x509.DNSName(name) for name in ("localhost", *others)),
+        *(x509.IPAddress(ipaddress.ip_address(each)) for each in addresses),
+    ]
 
 
 def _write(pair: Pair, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:

@@ -19,6 +19,7 @@ from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.log import get_logger
+from hekla.node.api_relay import ApiRelay
 from hekla.node.cleanup import SweepReport, end_pod, sweep
 from hekla.node.context import NodeContext
 from hekla.node.directory import all_pods
@@ -184,7 +185,11 @@ def _start_network(context: NodeContext, switch: SwitchClient, tasks: asyncio.Ta
     if not firewall.able:
         log.warning("NetworkPolicies and cluster addresses need the program nft, which is not here")
     tasks.create_task(firewall.run())
-    return replace(context, firewall=firewall)
+    relay: ApiRelay | None = None
+    if context.settings.api_server is not None:
+        relay = ApiRelay(services, switch, context.launcher, context.settings.api_server)
+        tasks.create_task(relay.run())
+    return replace(context, firewall=firewall, api_relay=relay)
 
 
 __all__ = ["NodeSettings", "SweepReport", "run", "sweep"]

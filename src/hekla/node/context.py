@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.node.api_relay import ApiRelay
 from hekla.node.exec import Launcher
 from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
@@ -30,6 +31,7 @@ class NodeContext:
     switch: SwitchClient | None  # None: plain processes, no isolation
     images: Images
     firewall: Firewall | None = None
+    api_relay: ApiRelay | None = None  # None: pods cannot reach the API server
     user_namespace: bool = False
     ids: int = ALL_IDS  # how many user ids pods may have
     enforces_rules: bool = False

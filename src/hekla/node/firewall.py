@@ -104,7 +104,7 @@ class Firewall:
 
     def _tell_what_is_not_heeded(self, network: Network) -> None:
         """Once each: nothing a person wrote is dropped silently."""
-        for obj in (*network.policies, *(each for each in network.services if has_cluster_address(each))):
+        for obj in (*network.policies, *(each for each in network.services if _leads_to_pods(each))):
             if uid_of(obj) in self._told:
                 continue
             self._told.add(uid_of(obj))
@@ -112,6 +112,10 @@ class Firewall:
                 self.recorder.event(obj, WARNING, str(Reason.UNSUPPORTED), _NO_NFT)
             elif obj.get("kind") == NETWORK_POLICY.kind and governs_egress(obj):
                 self.recorder.event(obj, WARNING, str(Reason.UNSUPPORTED), "egress rules are not enforced by this node")
+
+
+def _leads_to_pods(service: Obj) -> bool:
+    return has_cluster_address(service) and bool(service["spec"].get("selector"))
 
 
 def _has_address(pod: Obj) -> bool:

@@ -28,5 +28,6 @@ class NodeSettings:
     volume_paths: tuple[Path, ...] = ()  # where persistent volumes may be
     host_paths: tuple[Path, ...] = ()  # what pods may mount of the machine; nothing unless somebody says so
     images: Path | None = None  # the table of images (`hooks/images.py`)
+    api_server: tuple[str, int] | None = None  # host and port that pods may reach it at; None: they may not
     isolation: Isolation = "auto"
     labels: dict[str, str] = field(default_factory=dict)

@@ -45,6 +45,8 @@ from hekla.node.unpacking import ReadyImage, ready_image
 from hekla.node.user_ids import share
 
 _MESSAGE_FILE = "message"
+# As kubelets do: a token is replaced when four fifths of its time are over.
+_TOKEN_SHARE = 0.8
 _KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
 
 
@@ -60,6 +62,7 @@ class Starter:
     def __init__(self, context: NodeContext, directory: PodDirectory) -> None:
         self._context = context
         self._directory = directory
+        self._writing = asyncio.Lock()
 
     async def start(self, pod: Obj, runtime: PodRuntime, names: list[str]) -> list[Outcome]:
         states = [runtime.containers.get(name) or ContainerRuntime(name) for name in names]
@@ -69,10 +72,27 @@ class Starter:
             return self._all_wait(pod, states, Reason.CREATING, str(error), "FailedCreatePodSandBox")
         try:
             sources = await self._fetch(pod)
-            await asyncio.to_thread(self._prepare_files, pod, sources, sandbox)
+            await self._write_files(pod, sources, sandbox.address)
         except (MissingSource, Disconnected, ApiError, OSError) as error:
             return self._all_wait(pod, states, Reason.CREATING, str(error), "FailedMount", sandbox.address)
         return [Outcome(await self._start_one(pod, each, sources, sandbox), sandbox.address) for each in states]
+
+    async def refresh(self, pod: Obj) -> None:
+        """Write the pod's files anew, with new tokens. Raises what fetching or writing them raises."""
+        sources = await self._fetch(pod)
+        address = str(self._directory.sandbox().get("address", ""))
+        await self._write_files(pod, sources, address)
+
+    def refresh_after(self, pod: Obj) -> float | None:
+        """Seconds until a token of the pod's should be replaced; None where it has none. Reads the files' age."""
+        now = self._context.clock.now().timestamp()
+        due = [
+            path.stat().st_mtime + seconds * _TOKEN_SHARE - now
+            for volume in pod["spec"].get("volumes") or ()
+            for name, seconds in volumes.token_files(volume)
+            if (path := self._directory.volume(volume) / name).exists()
+        ]
+        return max(0.0, min(due)) if due else None
 
     async def _start_one(
         self, pod: Obj, state: ContainerRuntime, sources: Sources, sandbox: Sandbox
@@ -112,9 +132,13 @@ class Starter:
         found = await asyncio.gather(
             *(self._context.client.find(_KINDS[kind], name, namespace) for kind, name in wanted)
         )
-        tokens = {key: await self._token(pod, *key) for key in token_requests(pod)}
+        asked = token_requests(pod)
+        issued = await asyncio.gather(*(self._token(pod, *key) for key in asked))
+        tokens = dict(zip(asked, issued, strict=True))
         objects = {key: obj for key, obj in zip(wanted, found, strict=True) if obj is not None}
-        return Sources(namespace, objects, tokens, await self._directories(pod))
+        relay = self._context.api_relay
+        api = await relay.environment() if relay is not None else {}
+        return Sources(namespace, objects, tokens, await self._directories(pod), api)
 
     async def _directories(self, pod: Obj) -> dict[str, Path]:
         """Volumes that are directories of the machine: claims, and paths the node was told to allow."""
@@ -142,8 +166,12 @@ class Starter:
         answer = await self._context.client.raw("POST", path, body=msgspec.json.encode(request))
         return str(msgspec.json.decode(answer.body)["status"]["token"])
 
-    def _prepare_files(self, pod: Obj, sources: Sources, sandbox: Sandbox) -> None:
-        facts = self._facts(sandbox.address)
+    async def _write_files(self, pod: Obj, sources: Sources, address: str) -> None:
+        async with self._writing:
+            await asyncio.to_thread(self._prepare_files, pod, sources, address)
+
+    def _prepare_files(self, pod: Obj, sources: Sources, address: str) -> None:
+        facts = self._facts(address)
         _private(self._directory.memory.parent)
         for volume in pod["spec"].get("volumes") or ():
             if volume["name"] in sources.paths:
@@ -162,7 +190,7 @@ class Starter:
         self._directory.etc.mkdir(parents=True, exist_ok=True)
         for name, text in (
             ("hostname", hosts.pod_hostname(pod) + "\n"),
-            ("hosts", hosts.hosts_file(pod, sandbox.address)),
+            ("hosts", hosts.hosts_file(pod, address)),
             ("resolv.conf", hosts.resolv_conf(pod, self._context.nameserver)),
         ):
             path = self._directory.etc / name
@@ -191,6 +219,7 @@ class Starter:
             "HOSTNAME": hosts.pod_hostname(pod),
             "HOME": image.home_of(uid),
             **image.environment,
+            **sources.api,
             **self._gpus(container),
         }
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))

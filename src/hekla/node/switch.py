@@ -155,6 +155,8 @@ class Switch:
             case "dns":
                 sockets = [self._dns_socket(kind) for kind in ("udp", "tcp")]
                 _reply(connection, {"address": self.gateway}, sockets)
+            case "listen":
+                _reply(connection, {}, [self._service_socket(request["address"], request["port"])])
             case other:
                 _reply(connection, {"error": f"unknown request {other!r}"})
 
@@ -250,6 +252,30 @@ class Switch:
                 made.listen(64)
             self._shared[kind] = made
         return self._shared[kind]
+
+    def _service_socket(self, address: str, port: int) -> socket.socket:
+        """One that listens at a cluster address, which becomes ours; shared by all agents."""
+        key = f"{address}:{port}"
+        if key not in self._shared:
+            self._own_address(address)
+            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            # As with DNS: agents may still hold that of a switch that was killed.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            made.setblocking(False)
+            made.bind((address, port))
+            made.listen(128)
+            self._shared[key] = made
+        return self._shared[key]
+
+    def _own_address(self, address: str) -> None:
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        try:
+            index = self._links.link_lookup(ifname=BRIDGE)[0]
+            self._links.addr("add", index=index, address=address, prefixlen=32)
+        except NetlinkError as error:
+            if error.code != errno.EEXIST:
+                raise
 
     def _make_bridge(self) -> None:
         # An address of its own: otherwise it takes that of a port, and changes it whenever pods come and go.

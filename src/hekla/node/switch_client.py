@@ -56,6 +56,13 @@ class SwitchClient:
         tcp.setblocking(False)
         return answer["address"], udp, tcp
 
+    def service_socket(self, address: str, port: int) -> socket.socket:
+        """A socket that listens for pods at a cluster address."""
+        _, descriptors = self._ask({"op": "listen", "address": address, "port": port})
+        listening = socket.socket(fileno=descriptors[0])
+        listening.setblocking(False)
+        return listening
+
     def open_socket(self, uid: str | None = None) -> socket.socket:
         """A new TCP socket inside the switch's network: whoever connects it reaches pods. With a uid: in that pod's."""
         _, descriptors = self._ask({"op": "socket", "uid": uid})

@@ -29,6 +29,7 @@ class Sources:
     found: dict[tuple[SourceKind, str], Obj] = field(default_factory=dict)
     tokens: dict[tuple[str, int], str] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)  # of volumes that are directories of the machine
+    api: dict[str, str] = field(default_factory=dict)  # variables that say where the API server is
 
     def data(self, kind: SourceKind, name: str, *, optional: bool = False) -> dict[str, bytes]:
         """All keys. An optional object that is not there has none."""

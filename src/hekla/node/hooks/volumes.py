@@ -108,6 +108,12 @@ def volume_files(
     return files
 
 
+def token_files(volume: Obj) -> list[tuple[str, int]]:
+    """Where a volume holds service account tokens, and how many seconds they are good for."""
+    tokens = [each.get("serviceAccountToken") for each in (volume.get("projected") or {}).get("sources") or ()]
+    return [(str(each["path"]), int(each.get("expirationSeconds") or 3600)) for each in tokens if each]
+
+
 def write_files(directory: Path, files: Files) -> None:
     """Make `directory` hold exactly `files`, at once for every reader."""
     directory.mkdir(parents=True, exist_ok=True)
