@@ -74,6 +74,38 @@ def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
     on_bench(script)
 
 
+def test_the_last_retry_keeps_what_has_finished() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartJob")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies, maxRetry=2))
+        first = {name_of(pod): uid_of(pod) for pod in await bench.until_running(2)}
+        await bench.end("demo-worker-0", "Failed", 1)
+        await bench.until_running(2)
+        second = await uids(bench, POD)
+        assert not set(first.values()) & set(second.values())
+        await bench.end("demo-worker-0", "Failed", 1)
+        job = await bench.until_phase("Failed")
+        await bench.settle()
+        assert job["status"]["retryCount"] == 2
+        assert await uids(bench, POD) == {"demo-worker-0": second["demo-worker-0"]}
+
+    on_bench(script)
+
+
+def test_a_job_completed_by_its_task_counts_no_retry_and_keeps_the_pod() -> None:
+    async def script(bench: Bench) -> None:
+        done = make.task("done", 1, policies=[make.policy("TaskCompleted", "CompleteJob")])
+        await bench.create(make.new_job("demo", done, make.task("server", 1), maxRetry=1))
+        await bench.until_running(2)
+        await bench.end("demo-done-0")
+        job = await bench.until_phase("Completed")
+        await bench.settle()
+        assert job["status"].get("retryCount", 0) == 0
+        assert list(await uids(bench, POD)) == ["demo-done-0"]
+
+    on_bench(script)
+
+
 def test_a_job_without_retries_left_gets_no_new_gang() -> None:
     async def script(bench: Bench) -> None:
         groups: list[str] = []

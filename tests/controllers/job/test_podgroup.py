@@ -112,6 +112,21 @@ def test_partitions_become_subgroups() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("replicas", "parts", "least", "members"),
+    [(6, (2, 3, 0), None, 6), (6, (2, 3, 1), None, 3), (9, (3, 3, 2), 6, 6), (4, None, None, 4), (4, None, 0, 0)],
+)
+def test_a_task_has_as_many_members_as_it_or_its_partitions_say(
+    replicas: int, parts: tuple[int, int, int] | None, least: int | None, members: int
+) -> None:
+    task = make.task("a", replicas)
+    if parts:
+        task["partitionPolicy"] = dict(zip(("totalPartitions", "partitionSize", "minPartitions"), parts, strict=True))
+    job = make.job("demo", task)
+    job["spec"]["tasks"][0]["minAvailable"] = least
+    assert build_pod_group(read_job(job), {})["spec"]["minTaskMember"] == {"a": members}
+
+
 def test_an_unchanged_group_is_not_written() -> None:
     wanted = build_pod_group(read_job(make.job()), {})
     assert spec_patch(wanted, {**wanted, "spec": {**wanted["spec"], "queue": "of-the-namespace"}}) is None

@@ -3,6 +3,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from hekla.controllers.job.lifecycle import Operation
 from hekla.controllers.job.model import read_job, read_pods
 from hekla.controllers.job.pods import build_pod, plan, victims
@@ -79,6 +81,12 @@ def test_partitions_number_their_pods() -> None:
     job = make.job("demo", make.task("a", 6, partitionPolicy=policy))
     ids = [built(job, index)["metadata"]["labels"]["volcano.sh/partition-id"] for index in range(6)]
     assert ids == ["0", "0", "1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize(("size", "index", "part"), [(2, 0, 0), (2, 1, 0), (2, 2, 1), (2, 3, 1), (5, 10, 2), (0, 7, 0)])
+def test_a_partition_is_the_index_divided_by_its_size(size: int, index: int, part: int) -> None:
+    task = make.task("a", 12, partitionPolicy={"totalPartitions": 1, "partitionSize": size})
+    assert read_job(make.job("demo", task)).tasks[0].partition_of(index) == part
 
 
 def test_claims_are_mounted_in_containers_but_not_in_init_containers() -> None:
