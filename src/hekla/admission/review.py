@@ -24,6 +24,7 @@ from hekla.admission.jobflow import validate_job_flow
 from hekla.admission.pod import validate_pod
 from hekla.admission.podgroup import default_pod_group, validate_pod_group
 from hekla.admission.queue import default_queue, validate_queue, validate_queue_deletion
+from hekla.admission.reading import unreadable
 from hekla.admission.resource_groups import GroupsFile, default_pod
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import Flag, flags_of, registered
@@ -69,6 +70,8 @@ class VolcanoAdmission:
         if (kind, request["operation"]) not in _DEFAULTED:
             return _allowed(request)
         before = request["object"]
+        if kind == JOB and request["operation"] == _CREATE and (fault := unreadable(before)):
+            return _refused(request, fault)
         after = deepcopy(before)
         try:
             await self._default(kind, after, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
 _SECONDS = {
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
@@ -29,10 +29,18 @@ def parse_duration(text: str) -> float:
         sign, body = (-1 if body[0] == "-" else 1), body[1:]
     if body == "0":
         return 0.0
-    parts = _PART.findall(body)
-    if not parts or "".join(number + unit for number, unit in parts) != body:
-        raise InvalidDuration(f'time: invalid duration "{text}"')
-    return float(sign * sum(Decimal(number) * _SECONDS[unit] for number, unit in parts))
+    total, rest = Decimal(0), body
+    while rest or not body:
+        part = _PART.match(rest)
+        if part is None:
+            raise InvalidDuration(f'time: invalid duration "{text}"')
+        number, unit = part.groups()
+        if not unit:
+            raise InvalidDuration(f'time: missing unit in duration "{text}"')
+        if unit not in _SECONDS:
+            raise InvalidDuration(f'time: unknown unit "{unit}" in duration "{text}"')
+        total, rest = total + Decimal(number) * _SECONDS[unit], rest[part.end() :]
+    return float(sign * total)
 
 
 def format_duration(seconds: float) -> str:

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hekla.admission.reading import unreadable
+from tests import make
+
+FIELD = "json: cannot unmarshal {} into Go struct field {} of type {}"
+
+
+def read(**spec: Any) -> str:
+    return unreadable({"spec": {"tasks": [], **spec}})
+
+
+def test_a_good_job_is_readable() -> None:
+    policies = [make.policy("PodFailed", "RestartJob", timeout="1h30m"), {"exitCode": 3, "action": "AbortJob"}]
+    job = make.job("demo", make.task("a", 2, policies=policies), plugins={"svc": [], "env": ["--x"]}, minSuccess=1)
+    job["spec"]["volumes"] = [{"mountPath": "/x", "volumeClaim": {"accessModes": []}}]
+    job["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    assert unreadable(job) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "found", "place", "name"),
+    [
+        ({"minAvailable": "two"}, "string", "JobSpec.spec.minAvailable", "int32"),
+        ({"minAvailable": 1.5}, "number 1.5", "JobSpec.spec.minAvailable", "int32"),
+        ({"maxRetry": 1 << 31}, "number 2147483648", "JobSpec.spec.maxRetry", "int32"),
+        ({"queue": 5}, "number", "JobSpec.spec.queue", "string"),
+        ({"queue": True}, "bool", "JobSpec.spec.queue", "string"),
+        ({"plugins": {"svc": "x"}}, "string", "JobSpec.spec.plugins", "[]string"),
+        ({"plugins": []}, "array", "JobSpec.spec.plugins", "map[string][]string"),
+        ({"tasks": {}}, "object", "JobSpec.spec.tasks", "[]v1alpha1.TaskSpec"),
+        ({"tasks": ["x"]}, "string", "JobSpec.spec.tasks", "v1alpha1.TaskSpec"),
+        ({"tasks": [{"replicas": "1"}]}, "string", "TaskSpec.spec.tasks.replicas", "int32"),
+        ({"tasks": [{"template": "x"}]}, "string", "TaskSpec.spec.tasks.template", "v1.PodTemplateSpec"),
+        ({"tasks": [{"dependsOn": {"name": "x"}}]}, "string", "DependsOn.spec.tasks.dependsOn.name", "[]string"),
+        ({"policies": [{"exitCode": "1"}]}, "string", "LifecyclePolicy.spec.policies.exitCode", "int32"),
+        ({"policies": [{"event": 1}]}, "number", "LifecyclePolicy.spec.policies.event", "v1alpha1.Event"),
+        ({"networkTopology": "hard"}, "string", "JobSpec.spec.networkTopology", "v1alpha1.NetworkTopologySpec"),
+    ],
+)
+def test_a_wrong_type_is_named_with_its_place(spec: dict[str, Any], found: str, place: str, name: str) -> None:
+    assert read(**spec) == FIELD.format(found, place, name)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "text"),
+    [
+        ("soon", 'time: invalid duration "soon"'),
+        ("", 'time: invalid duration ""'),
+        ("5", 'time: missing unit in duration "5"'),
+        ("5 m", 'time: unknown unit " m" in duration "5 m"'),
+        (5, "json: cannot unmarshal number into Go value of type string"),
+    ],
+)
+def test_a_timeout_that_is_none_is_refused(timeout: Any, text: str) -> None:
+    assert read(policies=[{"event": "PodFailed", "action": "AbortJob", "timeout": timeout}]) == text
+
+
+def test_of_several_the_one_that_ends_the_reading_is_told_else_the_first_by_name() -> None:
+    assert "maxRetry" in read(queue=1, maxRetry="x")
+    assert read(maxRetry="x", policies=[{"timeout": "soon"}]) == 'time: invalid duration "soon"'
