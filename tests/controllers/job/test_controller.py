@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
 from hekla.api.meta import name_of, uid_of
 from tests import make
@@ -70,6 +72,31 @@ def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
         owners = {reference["uid"] for pod in pods for reference in pod["metadata"]["ownerReferences"]}
         assert owners == {uid_of(new)}
         assert not (await bench.client.get(JOB, "demo", "default"))["status"].get("retryCount")
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("gate", ["open", "closed"])
+def test_a_delayed_answer_to_an_eviction_survives_a_restart_of_the_controller(gate: str) -> None:
+    async def script(bench: Bench) -> None:
+        # The pod made in place of the evicted one never runs: that would call the answer off.
+        waiting = {"schedulingGates": [{"name": "example.org/wait"}], "containers": [make.container()]}
+        policies = [make.policy("PodEvicted", "AbortJob", timeout="150s")]
+        task = make.task("worker", 1, pod=waiting, policies=policies)
+        await bench.create(make.new_job("demo", make.task("other", 1), task))
+        await bench.settle()
+        if gate == "closed":
+            (group,) = await bench.client.find_all(POD_GROUP, "default")
+            await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Pending"}}, "default")
+            await bench.settle()
+        await bench.client.delete(POD, "demo-worker-0", "default", grace_seconds=0)
+        await bench.settle()
+        assert "demo-worker-0" in await uids(bench, POD) or gate == "closed"
+        await bench.stop_controllers()
+        bench.start_controllers()
+        await bench.settle()
+        assert (await bench.client.get(JOB, "demo", "default"))["status"]["state"]["phase"] == "Pending"
+        await bench.until_phase("Aborted")
 
     on_bench(script)
 

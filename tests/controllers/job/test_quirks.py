@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, NETWORK_POLICY, POD, POD_GROUP, SECRET, SERVICE, Obj
-from hekla.api.meta import name_of, parse_timestamp, uid_of
+from hekla.api.meta import is_deleting, name_of, parse_timestamp, uid_of
 from hekla.controllers.job.events import occurrences
 from hekla.controllers.job.model import read_job, read_pods
 from hekla.controllers.job.orders import Waiting, decide
@@ -77,7 +77,13 @@ def test_q03_a_scale_down_is_no_eviction() -> None:
         await bench.create(make.new_job("demo", make.task("worker", 3), policies=[make.policy("*", "TerminateJob")]))
         await bench.until_running(3)
         await bench.scale("demo", 0, 1)
-        await bench.until_running(1)
+        for name in ("demo-worker-1", "demo-worker-2"):
+
+            async def is_going(name: str = name) -> bool:
+                return is_deleting(await bench.client.get(POD, name, "default"))
+
+            await bench.until(is_going, f"{name} is told to go")
+            await bench.end(name, "Failed", 143)
         await bench.settle()
         status = await status_of(bench)
         assert (status["state"]["phase"], status.get("version", 0)) == ("Running", 0)
