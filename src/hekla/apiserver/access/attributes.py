@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hekla.api.kinds import Obj
 from hekla.api.selector import InvalidSelector, parse_field_selector
@@ -13,9 +12,8 @@ from hekla.errors import Forbidden
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """Of a resource when `resource` is set, else of `path`. Hashable: decisions are remembered by it."""
+class Attributes(NamedTuple):
+    """Of a resource when `resource` is set, else of `path`. Decisions are remembered by it."""
 
     verb: str
     group: str = ""
@@ -30,7 +28,7 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     def of(self, verb: str) -> Attributes:
-        return replace(self, verb=verb)
+        return self._replace(verb=verb)
 
 
 def request_attributes(method: str, path: str, query: dict[str, str], route: Route | None) -> Attributes:

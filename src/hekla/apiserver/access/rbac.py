@@ -74,6 +74,14 @@ class Authorizer:
         if user.is_master:
             return Decision(True)
         self._refresh()
+        if wanted.name:
+            # Most grants are for all names: one decision then answers for every object.
+            of_any = self._remembered(user, wanted._replace(name=""))
+            if of_any.allowed:
+                return of_any
+        return self._remembered(user, wanted)
+
+    def _remembered(self, user: User, wanted: Attributes) -> Decision:
         known = self._decided.get((user, wanted))
         if known is None:
             if len(self._decided) >= _REMEMBERED:

@@ -41,7 +41,7 @@ class Tokens:
         self._signer = signer
         self._clock = clock
         self._rng = rng
-        self._verified: OrderedDict[str, Claims] = OrderedDict()
+        self._verified: OrderedDict[str, tuple[Claims, User]] = OrderedDict()
 
     def issue(self, account: Obj, bonds: list[tuple[Kind, Obj]], audiences: list[str], *, at: int, until: int) -> str:
         """A token for an account, bound to objects (a pod and its node, a Secret, a node) or to none."""
@@ -63,8 +63,11 @@ class Tokens:
 
     def recognise(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Holder | None:
         """Who holds a token that is meant for one of these audiences and holds now; None for every other text."""
-        claims = self._claims(token)
-        if claims is None or not claims["nbf"] <= self._clock.now().timestamp() < claims["exp"]:
+        known = self._verify(token)
+        if known is None:
+            return None
+        claims, user = known
+        if not claims["nbf"] <= self._clock.now().timestamp() < claims["exp"]:
             return None
         meant_for = tuple(each for each in audiences if each in claims["aud"])
         private = claims[_PRIVATE]
@@ -75,21 +78,20 @@ class Tokens:
             or (bond is not None and not self._exists(bond, private))
         ):
             return None
-        account = private[SERVICE_ACCOUNT.singular]
-        user = account_user(private["namespace"], account["name"], account["uid"], _extra(claims))
         return Holder(user, meant_for)
 
-    def _claims(self, token: str) -> Claims | None:
-        claims = self._verified.get(token)
-        if claims is not None:
+    def _verify(self, token: str) -> tuple[Claims, User] | None:
+        known = self._verified.get(token)
+        if known is not None:
             self._verified.move_to_end(token)
-            return claims
+            return known
         claims = self._signer.verify(token)
-        if claims is not None:
-            self._verified[token] = claims
-            if len(self._verified) > _REMEMBERED:
-                self._verified.popitem(last=False)
-        return claims
+        if claims is None:
+            return None
+        known = self._verified[token] = claims, _user(claims)
+        if len(self._verified) > _REMEMBERED:
+            self._verified.popitem(last=False)
+        return known
 
     def _exists(self, kind: Kind, private: Claims) -> bool:
         wanted = private[kind.singular]
@@ -101,6 +103,12 @@ class Tokens:
 
 def _reference(obj: Obj) -> dict[str, str]:
     return {"name": name_of(obj), "uid": uid_of(obj)}
+
+
+def _user(claims: Claims) -> User:
+    private = claims[_PRIVATE]
+    account = private[SERVICE_ACCOUNT.singular]
+    return account_user(private["namespace"], account["name"], account["uid"], _extra(claims))
 
 
 def _extra(claims: Claims) -> dict[str, tuple[str, ...]]:
