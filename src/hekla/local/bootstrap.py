@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, Obj, kind_of
+from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, Kind, Obj, kind_of
 from hekla.api.meta import annotations_of, name_of
 from hekla.client.rest import Client, PatchStyle
 from hekla.errors import AlreadyExists, ApiError
@@ -20,16 +20,18 @@ _DIGEST = "hekla.dev/schema-digest"
 async def install_crds(client: Client) -> None:
     """Create the CRDs, or bring older ones of ours up to date; leave equal ones alone."""
     present = {name_of(crd): crd for crd in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items}
+    missing: list[Obj] = []
     for crd in load_crds():
         digest = hashlib.sha256(msgspec.json.encode(crd["spec"])).hexdigest()[:16]
         crd = {**crd, "metadata": {**crd["metadata"], "annotations": {**annotations_of(crd), _DIGEST: digest}}}
         found = present.get(name_of(crd))
         if found is None:
-            await _create(client, crd)
+            missing.append(crd)
         elif annotations_of(found).get(_DIGEST) != digest:
             await client.patch(
                 CUSTOM_RESOURCE_DEFINITION, name_of(crd), {"metadata": crd["metadata"], "spec": crd["spec"]}
             )
+    await _create_missing(client, CUSTOM_RESOURCE_DEFINITION, missing)
 
 
 async def install_roles(client: Client) -> None:
@@ -38,9 +40,7 @@ async def install_roles(client: Client) -> None:
     for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
         present = {name_of(found): found for found in (await client.list(kind, label_selector=PART_OF)).items}
         mine = [obj for obj in wanted if obj["kind"] == kind.kind]
-        for result in await client.create_many(kind, [obj for obj in mine if name_of(obj) not in present]):
-            if isinstance(result, ApiError) and not isinstance(result, AlreadyExists):
-                raise result
+        await _create_missing(client, kind, [obj for obj in mine if name_of(obj) not in present])
         for obj in mine:
             found = present.get(name_of(obj), obj)
             if any(found.get(field) != obj.get(field) for field in ("rules", "subjects")):
@@ -69,8 +69,8 @@ async def register_webhooks(client: Client, configurations: list[Obj]) -> None:
             await client.patch(kind, name_of(wanted), {"webhooks": wanted["webhooks"]})
 
 
-async def _create(client: Client, crd: Obj) -> None:
-    try:
-        await client.create(CUSTOM_RESOURCE_DEFINITION, crd)
-    except AlreadyExists:
-        return
+async def _create_missing(client: Client, kind: Kind, objects: list[Obj]) -> None:
+    """In one transaction where the server can; what somebody else has made meanwhile is as good."""
+    for result in await client.create_many(kind, objects):
+        if isinstance(result, ApiError) and not isinstance(result, AlreadyExists):
+            raise result
