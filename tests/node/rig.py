@@ -49,6 +49,7 @@ class Rig:
     pods: Informer
     account: str
     agent: asyncio.subprocess.Process | None = None
+    inside: tuple[str, ...] = ()  # a command that runs another in some other place
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -58,6 +59,7 @@ class Rig:
     async def start_agent(self, *, isolation: str = "namespaces", **settings: Any) -> None:
         """Return when the node is ready. `settings` are NodeSettings', as far as they fit into JSON."""
         command = [
+            *self.inside,
             *as_account(self.account),
             str(_AGENT),
             str(self.home / "api.sock"),
@@ -163,7 +165,7 @@ async def rig(account: str, *, parent: Path | None = None) -> AsyncIterator[Rig]
             finally:
                 if made.agent is not None:
                     await made.kill_agent()
-                await asyncio.to_thread(sweep_as, account, made.data_dir)
+                await asyncio.to_thread(sweep_as, account, made.data_dir, made.inside)
                 watching.cancel()
                 await client.close()
                 serving.cancel()
@@ -171,9 +173,10 @@ async def rig(account: str, *, parent: Path | None = None) -> AsyncIterator[Rig]
         shutil.rmtree(home, ignore_errors=True)
 
 
-def sweep_as(account: str, data_dir: Path) -> None:
+def sweep_as(account: str, data_dir: Path, inside: tuple[str, ...] = ()) -> None:
     code = "import sys; from pathlib import Path; from hekla.node.agent import sweep; print(sweep(Path(sys.argv[1])))"
-    subprocess.run([*as_account(account), "-c", code, str(data_dir)], env=environment(data_dir), check=True, cwd="/")
+    command = [*inside, *as_account(account), "-c", code, str(data_dir)]
+    subprocess.run(command, env=environment(data_dir), check=True, cwd="/")
 
 
 def phase(pod: Obj) -> str:

@@ -21,6 +21,13 @@ def machine_options(command: Any) -> Any:
     """What pods may have of this machine; `up`, `run` and `node` share these."""
     for option in (
         click.option(
+            "--outgoing",
+            type=click.Choice(["auto", "nat", "none"]),
+            default="auto",
+            help="How pods reach other networks: auto (through slirp4netns or pasta, where installed), nat (as root; "
+            "it changes the machine's network until `hekla down`), none.",
+        ),
+        click.option(
             "--allow-host-path",
             type=click.Path(path_type=Path, exists=True, resolve_path=True),
             multiple=True,

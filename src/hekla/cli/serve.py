@@ -184,6 +184,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             client_ca=flags["client_ca_file"],
             hidden_paths=tuple(path for path in (layout.root, *secrets) if path is not None),
             host_paths=flags["allow_host_path"],
+            outgoing=flags["outgoing"],
             images=flags["images"] or default_images(os.environ),
             api_server=_tcp_address(connection.access.server),
         )

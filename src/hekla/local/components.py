@@ -8,7 +8,7 @@ import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from hekla.api import quantity
@@ -48,6 +48,7 @@ class ClusterSettings:
     images: Path | None = None
     """The table of images; None: the person's own, if there is one."""
     allow_host_path: tuple[Path, ...] = ()
+    outgoing: Literal["auto", "nat", "none"] = "auto"
     log_level: str = "info"
     hidden: tuple[Path, ...] = ()
     """Files pods must not see, beside the data dir: copies of the kubeconfig."""
@@ -74,6 +75,8 @@ class ClusterSettings:
                     raise UsageError(f"{flag} {value}: must be more than 0")
             except quantity.InvalidQuantity:
                 raise UsageError(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
+        if self.outgoing == "nat" and os.geteuid() != 0:
+            raise UsageError("--outgoing nat needs root: it changes the machine's network")
         if self.image_table() is not None:
             from hekla.node.hooks.images import Images
 
@@ -176,6 +179,7 @@ def node(
             hidden_paths=(layout.root, *settings.hidden),
             volume_paths=(layout.volumes,),
             host_paths=settings.allow_host_path,
+            outgoing=settings.outgoing,
             images=settings.image_table(),
             api_server=("127.0.0.1", port),
         )

@@ -24,6 +24,7 @@ from hekla.node.cleanup import SweepReport, end_pod, sweep
 from hekla.node.context import NodeContext
 from hekla.node.directory import all_pods
 from hekla.node.dns import DnsServer
+from hekla.node.dns_forwarding import Forwarder
 from hekla.node.exec import ProcessLauncher
 from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import find_cgroups
@@ -37,6 +38,7 @@ from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.storage import StorageKeeper
 from hekla.node.switch_client import SwitchClient
+from hekla.node.uplink import missing
 from hekla.node.user_ids import ALL_IDS, missing_for_ids
 from hekla.node.worker import Worker
 
@@ -149,8 +151,10 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     switch: SwitchClient | None = None
     facts: dict[str, object] = {}
     if isolated:
-        switch = SwitchClient(settings.data_dir)
+        switch = SwitchClient(settings.data_dir, settings.outgoing)
         facts = await asyncio.to_thread(switch.describe)
+        if settings.outgoing != "none" and not facts.get("outgoing"):
+            log.warning("pods cannot reach other networks", missing=missing(settings.outgoing))
         if facts.get("ids") == 1:
             log.warning(
                 "pods have one user id: programs that change theirs, such as sshd, fail", missing=missing_for_ids()
@@ -168,6 +172,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         user_namespace=bool(facts.get("user_namespace")),
         ids=int(str(facts.get("ids") or ALL_IDS)),
         enforces_rules=bool(facts.get("nft")),
+        way_out=bool(facts.get("outgoing")),
         nameserver=str(facts.get("gateway", "")),
         cgroups=cgroups,
         hidden=tuple(hidden_paths(settings.data_dir, settings.hidden_paths)),
@@ -180,7 +185,8 @@ def _start_network(context: NodeContext, switch: SwitchClient, tasks: asyncio.Ta
     pods, services, policies, namespaces = (Informer(context.client, kind, rng=context.rng) for kind in kinds)
     for informer in (pods, services, policies, namespaces):
         tasks.create_task(informer.run())
-    tasks.create_task(DnsServer(pods, services, switch, context.launcher).run())
+    forward = Forwarder() if context.way_out else None
+    tasks.create_task(DnsServer(pods, services, switch, context.launcher, forward).run())
     firewall = Firewall(pods, services, policies, namespaces, switch, context.recorder, able=context.enforces_rules)
     if not firewall.able:
         log.warning("NetworkPolicies and cluster addresses need the program nft, which is not here")

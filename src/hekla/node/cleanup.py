@@ -17,6 +17,7 @@ from hekla.node.hooks.cgroups import recorded_cgroups
 from hekla.node.hooks.volumes import secret_root
 from hekla.node.runtime import Reason
 from hekla.node.switch import LOCK, RECORD, SOCKET
+from hekla.node.uplink import undo
 
 _KILL_SECONDS = 10.0
 
@@ -50,6 +51,9 @@ def sweep(data_dir: Path) -> SweepReport:
     switch = records.read(str(data_dir / RECORD))
     if switch:
         _kill(switch["process"])
+        if switch.get("keeper"):
+            _wait(switch["keeper"])
+    undo(data_dir)
     for name in (SOCKET, LOCK):
         (data_dir / name).unlink(missing_ok=True)
     if data_dir.is_dir():

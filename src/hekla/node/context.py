@@ -35,6 +35,7 @@ class NodeContext:
     user_namespace: bool = False
     ids: int = ALL_IDS  # how many user ids pods may have
     enforces_rules: bool = False
+    way_out: bool = False  # whether pods reach other networks
     nameserver: str = ""
     cgroups: Cgroups | None = None  # None: limits are not enforced
     hidden: tuple[str, ...] = ()

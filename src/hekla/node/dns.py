@@ -1,8 +1,8 @@
 """Names for pods: `<hostname>.<subdomain>.<namespace>.svc.cluster.local`, and Services.
 
 Answered at the bridge address, on sockets the switch made inside its network; all agents of a machine share them, so
-each question reaches one agent that is alive. Names outside the cluster's domain are refused at once: there is no
-way out of the pods' network yet, and a quick "no" is better than a time-out.
+each question reaches one agent that is alive. Names outside the cluster's domain are the machine's resolvers' business
+(`dns_forwarding.py`) where pods can reach other networks; elsewhere a quick "no" is better than a time-out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import labels_of, name_of, namespace_of
 from hekla.client.informer import Informer, Update
 from hekla.log import get_logger
+from hekla.node.dns_forwarding import Forwarder, is_foreign
 from hekla.node.exec import Launcher
 from hekla.node.hooks.hosts import CLUSTER_DOMAIN, pod_hostname
 from hekla.node.ruleset import has_cluster_address
@@ -120,11 +121,19 @@ def answer(zone: Zone, question: bytes, *, limit: int | None = None) -> bytes | 
 
 
 class DnsServer:
-    def __init__(self, pods: Informer, services: Informer, switch: SwitchClient, launcher: Launcher) -> None:
+    def __init__(
+        self,
+        pods: Informer,
+        services: Informer,
+        switch: SwitchClient,
+        launcher: Launcher,
+        forwarder: Forwarder | None = None,
+    ) -> None:
         self._pods = pods
         self._services = services
         self._switch = switch
         self._launcher = launcher
+        self._forwarder = forwarder
 
     async def run(self) -> None:
         """Answer until cancelled. A new switch may have a new network: then on new sockets."""
@@ -143,34 +152,54 @@ class DnsServer:
         facts = await asyncio.to_thread(self._switch.describe)
         _, udp, tcp = await asyncio.to_thread(self._switch.dns_sockets)
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(_serve(zone, udp, tcp))
+            serving = tasks.create_task(_serve(_Answers(zone, self._forwarder), udp, tcp))
             await self._launcher.wait_for_end(facts["process"])
             serving.cancel()
 
 
-async def _serve(zone: Zone, udp: socket.socket, tcp: socket.socket) -> None:
+@dataclass(frozen=True)
+class _Answers:
+    zone: Zone
+    forwarder: Forwarder | None
+
+    async def to(self, question: bytes, *, limit: int | None = None) -> bytes | None:
+        if self.forwarder is not None and is_foreign(question):
+            return await self.forwarder.ask(question, stream=limit is None)
+        return answer(self.zone, question, limit=limit)
+
+
+async def _serve(answers: _Answers, udp: socket.socket, tcp: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(zone), sock=udp)
-    try:
-        async with asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
+        transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(answers, tasks), sock=udp)
+        try:
             while True:
                 connection, _ = await loop.sock_accept(tcp)
-                tasks.create_task(_serve_stream(zone, connection))
-    finally:
-        transport.close()
-        tcp.close()
+                tasks.create_task(_serve_stream(answers, connection))
+        finally:
+            transport.close()
+            tcp.close()
 
 
 class _Datagrams(asyncio.DatagramProtocol):
-    def __init__(self, zone: Zone) -> None:
-        self._zone = zone
+    def __init__(self, answers: _Answers, tasks: asyncio.TaskGroup) -> None:
+        self._answers = answers
+        self._tasks = tasks
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def datagram_received(self, data: bytes, address: Any) -> None:
-        reply = answer(self._zone, data, limit=_LARGEST_UDP)
+        if self._answers.forwarder is None:
+            self._reply(answer(self._answers.zone, data, limit=_LARGEST_UDP), address)
+        else:
+            self._tasks.create_task(self._answer(data, address))
+
+    async def _answer(self, data: bytes, address: Any) -> None:
+        self._reply(await self._answers.to(data, limit=_LARGEST_UDP), address)
+
+    def _reply(self, reply: bytes | None, address: Any) -> None:
         if reply is not None:
             self._transport.sendto(reply, address)
 
@@ -178,13 +207,13 @@ class _Datagrams(asyncio.DatagramProtocol):
         log.debug("datagram error", error=error)
 
 
-async def _serve_stream(zone: Zone, connection: socket.socket) -> None:
+async def _serve_stream(answers: _Answers, connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
     try:
         async with asyncio.timeout(_TCP_SECONDS):
             while True:
                 (length,) = struct.unpack("!H", await reader.readexactly(2))
-                reply = answer(zone, await reader.readexactly(length))
+                reply = await answers.to(await reader.readexactly(length))
                 if reply is None:
                     return
                 writer.write(struct.pack("!H", len(reply)) + reply)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from hekla.node.uplink import Outgoing
+
 Isolation = Literal["auto", "namespaces", "process"]
 
 
@@ -29,5 +31,6 @@ class NodeSettings:
     host_paths: tuple[Path, ...] = ()  # what pods may mount of the machine; nothing unless somebody says so
     images: Path | None = None  # the table of images (`hooks/images.py`)
     api_server: tuple[str, int] | None = None  # host and port that pods may reach it at; None: they may not
+    outgoing: Outgoing = "none"  # whether pods reach what the machine reaches (`uplink.py`)
     isolation: Isolation = "auto"
     labels: dict[str, str] = field(default_factory=dict)

@@ -2,12 +2,12 @@
 
 It owns a network namespace with a bridge in it, and for every pod forks a *pause* process that holds the pod's own
 network, host name and IPC namespaces; a veth pair joins the two. For an ordinary user all of it lives in one user
-namespace made here. The host's interfaces, routes and rules are never touched.
+namespace made here. The host's interfaces, routes and rules are never touched from here.
 
 The switch outlives agents. If it is killed itself, pods keep their links: every pause holds the switch's namespace
 open (descriptor 3), and the next switch finds it there and carries on. Pods reach each other through it, under the
-rules agents give (`ruleset.py`), and the bridge address, where agents answer DNS; there is no way out to other
-networks yet.
+rules agents give (`ruleset.py`), and the bridge address, where agents answer DNS; other networks by a way out
+(`uplink.py`), where there is one.
 
 Requests come over a unix socket, one JSON message each way (`switch_client.py`).
 """
@@ -30,10 +30,11 @@ import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from hekla.node import records
 from hekla.node import syscalls as sys_
+from hekla.node.uplink import Keeper, Outgoing, Way, apply_rules, choose_way, fork_keeper, rules
 from hekla.node.user_ids import enter_user_namespace, mapped_ids
 
 BRIDGE = "hekla0"
@@ -52,14 +53,14 @@ _ROUTE_UP, _ROUTE_GATEWAY, _ROUTE_HOST = 1, 2, 4
 
 
 def main() -> None:
-    data_dir = Path(sys.argv[1])
+    data_dir, outgoing = Path(sys.argv[1]), cast("Outgoing", sys.argv[2])
     # Nobody's child: the agent that started us comes and goes.
     if os.fork():
         os._exit(0)
     lock = os.open(data_dir / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     # Held for life. One that is just being killed lets go in a moment.
     fcntl.flock(lock, fcntl.LOCK_EX)
-    switch = Switch(data_dir)
+    switch = Switch(data_dir, choose_way(outgoing))
     listener = switch.open()
     os.write(1, b"ready\n")
     _detach()
@@ -75,6 +76,7 @@ class _Pause:
 @dataclass
 class Switch:
     data_dir: Path
+    way_out: Way
     _network: ipaddress.IPv4Network = field(init=False)
     _pauses: dict[str, _Pause] = field(init=False, default_factory=dict)
     _shared: dict[str, socket.socket] = field(init=False, default_factory=dict)
@@ -84,6 +86,7 @@ class Switch:
 
     def open(self) -> socket.socket:
         """Make the network, or take over the one that pods still hold. Then listen."""
+        keeper = fork_keeper(self.way_out, self.data_dir) if self.way_out else None
         found = self._living_pauses()
         known = records.read(str(self.data_dir / RECORD)) or {}
         if found:
@@ -99,6 +102,8 @@ class Switch:
         if not found:
             self._make_bridge()
             self._rules = ""
+        if keeper is not None:
+            self._open_way_out(keeper)
         listener = _listen(self.data_dir)
         records.write(
             str(self.data_dir / RECORD),
@@ -109,10 +114,22 @@ class Switch:
                 "user_namespace": os.geteuid() == 0 and _owner() != 0,
                 "ids": mapped_ids(),
                 "nft": _find_nft() is not None,
+                "outgoing": self.way_out,
+                "keeper": keeper.process if keeper and self.way_out else None,
             },
             durable=False,
         )
         return listener
+
+    def _open_way_out(self, keeper: Keeper) -> None:
+        try:
+            apply_rules(rules())
+            keeper.begin()
+        except OSError:
+            # Pods reach each other all the same.
+            traceback.print_exc()
+            keeper.dismiss()
+            self.way_out = ""
 
     @property
     def gateway(self) -> str:

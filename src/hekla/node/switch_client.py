@@ -18,6 +18,7 @@ from hekla.errors import HeklaError
 from hekla.node import records
 from hekla.node.ruleset import clearing, rules_id
 from hekla.node.switch import RECORD, SOCKET
+from hekla.node.uplink import Outgoing
 
 _TURN = "switch.turn"
 _ANSWER_SECONDS = 10.0
@@ -38,6 +39,7 @@ class Sandbox:
 @dataclass(frozen=True)
 class SwitchClient:
     data_dir: Path
+    outgoing: Outgoing = "none"
 
     def sandbox(self, uid: str, hostname: str) -> Sandbox:
         """The pod's namespaces and address, made if they are not there. Same answer as often as asked."""
@@ -80,8 +82,8 @@ class SwitchClient:
         return rules_id(text)
 
     def describe(self) -> dict[str, Any]:
-        """What the switch wrote about itself: process, network, gateway, user_namespace, ids, nft. Starts it if need
-        be.
+        """What the switch wrote about itself: process, network, gateway, user_namespace, ids, nft, outgoing, keeper.
+        Starts it if need be.
         """
         try:
             self._connect().close()
@@ -136,7 +138,7 @@ class SwitchClient:
         """Start a switch that outlives us; return when it is ready."""
         with (self.data_dir / "switch.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "hekla.node.switch", str(self.data_dir)],
+                [sys.executable, "-m", "hekla.node.switch", str(self.data_dir), self.outgoing],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
