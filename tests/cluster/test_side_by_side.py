@@ -1,0 +1,191 @@
+"""The same pods given to kube-scheduler and to Hekla on one kube-apiserver: both valid, ours at least as full."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from hekla.api import kinds
+from hekla.client.kubeconfig import client_from_files
+from hekla.client.rest import Client
+from tests.cluster.components import HEKLA
+from tests.cluster.control_plane import ControlPlane, find_binaries
+from tests.cluster.test_recordings import wipe
+from tests.eventually import eventually
+from tests.scheduler.miniature import group_object, node_object, pod_object
+from tests.scheduler.replay import NAMESPACE
+from tests.scheduler.validity import REQUIRED, requests, violations
+
+pytestmark = pytest.mark.cluster
+
+# Upstream's chart: packs as well as spreads.
+CONF = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
+- plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion},
+    {name: nodeorder}, {name: binpack, arguments: {binpack.weight: 10}}]
+"""
+ZONES = ("a", "b", "c")
+Given = dict[str, list[dict[str, Any]]]
+
+
+def alike(role: str, topology: str) -> dict[str, Any]:
+    return {"topologyKey": topology, "labelSelector": {"matchLabels": {"role": role}}}
+
+
+def demanding() -> Given:
+    """Everything fits, but not everywhere."""
+    nodes = [
+        {
+            "name": f"n{number:02}",
+            "cpu": 4 + 4 * (number % 3),
+            "memory": f"{8 + 8 * (number % 2)}Gi",
+            "pods": 30,
+            "labels": {
+                "kubernetes.io/hostname": f"n{number:02}",
+                "zone": ZONES[number % 3],
+                **({"disk": "ssd"} if number % 4 == 0 else {}),
+            },
+            **({"taints": [{"key": "team", "value": "red", "effect": "NoSchedule"}]} if number % 6 == 5 else {}),
+            **({"unschedulable": True} if number == 7 else {}),
+        }
+        for number in range(18)
+    ]
+    lone = {"podAntiAffinity": {REQUIRED: [alike("lone", "kubernetes.io/hostname")]}}
+    even = {**alike("even", "zone"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    ssd = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_in("disk", "ssd")]}}}
+    kinds_of_pod: list[tuple[str, int, dict[str, Any]]] = [
+        ("plain", 24, {"cpu": "500m", "memory": "512Mi"}),
+        ("heavy", 6, {"cpu": 2, "memory": "2Gi", "selector": {"zone": "a"}}),
+        ("fast", 4, {"cpu": 1, "memory": "1Gi", "affinity": ssd}),
+        ("red", 4, {"cpu": 1, "tolerations": [{"key": "team", "operator": "Equal", "value": "red"}]}),
+        ("lone", 8, {"cpu": "250m", "affinity": lone}),
+        ("herd", 4, {"cpu": "250m", "affinity": {"podAffinity": {REQUIRED: [alike("herd", "zone")]}}}),
+        ("port", 6, {"cpu": "100m", "port": 8080}),
+        ("even", 9, {"cpu": "250m", "spread": [even]}),
+        ("free", 5, {}),
+    ]  # fmt: skip
+    return {"nodes": nodes, "pods": _many(kinds_of_pod)}
+
+
+def crumbs_and_rocks() -> Given:
+    """Who spreads the small ones has no room for the big ones."""
+    nodes = [
+        {
+            "name": f"n{number}",
+            "cpu": 8,
+            "memory": "16Gi",
+            "pods": 30,
+            "labels": {"kubernetes.io/hostname": f"n{number}"},
+        }
+        for number in range(8)
+    ]
+    return {"nodes": nodes, "pods": _many([("crumb", 16, {"cpu": 1, "memory": "1Gi"}), ("rock", 6, {"cpu": 8})])}
+
+
+def _in(key: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+
+
+def _many(kinds_of_pod: list[tuple[str, int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [
+        {"name": f"{role}-{number}", "labels": {"role": role}, **pod}
+        for role, count, pod in kinds_of_pod
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "all_fit"), [(demanding(), True), (crumbs_and_rocks(), False)], ids=["demanding", "crumbs and rocks"]
+)
+def test_both_are_valid_and_ours_is_at_least_as_full(
+    given: Given, all_fit: bool, bare_plane: ControlPlane, tmp_path: Path
+) -> None:
+    (tmp_path / "conf").write_text(CONF)
+    theirs = uvloop.run(place(bare_plane, given, "default-scheduler", tmp_path))
+    ours = uvloop.run(place(bare_plane, given, "volcano", tmp_path))
+    for nodes, pods in (theirs, ours):
+        assert violations(nodes, pods) == []
+    counts = [sum(1 for pod in pods if pod["spec"].get("nodeName")) for _, pods in (theirs, ours)]
+    assert fullness(ours[1]) >= fullness(theirs[1]), counts
+    if all_fit:
+        assert counts[1] == len(given["pods"])
+    else:
+        assert counts[1] == len(given["pods"]) > counts[0], "packed, everything fits"
+
+
+Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+async def place(plane: ControlPlane, given: Given, scheduler: str, directory: Path) -> Outcome:
+    async with client_from_files([plane.kubeconfig]) as client:
+        await wipe(client)
+        await create(client, given, scheduler)
+        with running(plane, scheduler, directory):
+            await until_at_rest(client)
+            return (await client.list(kinds.NODE)).items, (await client.list(kinds.POD, NAMESPACE)).items
+
+
+async def create(client: Client, given: Given, scheduler: str) -> None:
+    for node in given["nodes"]:
+        made = await client.create(kinds.NODE, node_object(node))
+        await client.update_status(kinds.NODE, {**made, "status": node_object(node)["status"]})
+    for pod in given["pods"]:
+        grouped = scheduler == "volcano"
+        made = pod_object({**pod, "scheduler": scheduler}, pod["name"] if grouped else None)
+        made["metadata"]["namespace"] = NAMESPACE
+        made["spec"]["containers"][0]["image"] = "any"
+        if grouped:
+            group = {"apiVersion": kinds.POD_GROUP.api_version, **group_object({"name": pod["name"], "min": 1})}
+            group["metadata"]["namespace"] = NAMESPACE
+            await client.create(kinds.POD_GROUP, group)
+        await client.create(kinds.POD, made)
+
+
+async def until_at_rest(client: Client, quiet: float = 2.0) -> None:
+    """Until something is bound and nothing more has been for a while."""
+    loop = asyncio.get_running_loop()
+    bound, since, deadline = -1, loop.time(), loop.time() + 60
+    while bound <= 0 or loop.time() - since < quiet:
+        assert loop.time() < deadline, "never came to rest"
+        pods = (await client.list(kinds.POD, NAMESPACE)).items
+        now = sum(1 for pod in pods if pod["spec"].get("nodeName"))
+        bound, since = (now, loop.time()) if now != bound else (bound, since)
+        await asyncio.sleep(0.2)
+
+
+@contextlib.contextmanager
+def running(plane: ControlPlane, scheduler: str, directory: Path) -> Iterator[None]:
+    binaries = find_binaries()
+    assert binaries is not None
+    log = directory / f"{scheduler}.log"
+    commands = {
+        "default-scheduler": [
+            binaries / "kube-scheduler", "--kubeconfig", plane.kubeconfig, "--leader-elect=false", "--secure-port", "0",
+        ],
+        "volcano": [HEKLA, "scheduler", "--kubeconfig", plane.kubeconfig, "--scheduler-conf", directory / "conf"],
+    }  # fmt: skip
+    with log.open("wb") as output:
+        process = subprocess.Popen(commands[scheduler], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+    try:
+        eventually(lambda: process.poll() is None and log.stat().st_size > 0, what=f"{scheduler} has started")
+        yield
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def fullness(pods: list[dict[str, Any]]) -> Fraction:
+    """The CPU that bound pods ask for."""
+    return sum((Fraction(requests(pod).get("cpu", 0)) for pod in pods if pod["spec"].get("nodeName")), Fraction(0))
