@@ -76,6 +76,8 @@ class Spread:
         # Where a node has no CPU or no memory at all, or the full ones are wanted, only the long way is right.
         self.simple = not most and bool(np.all(allocatable[:, :2] > 0))
         self.scale = np.asfortranarray(100 / np.where(allocatable[:, :2] > 0, allocatable[:, :2], np.inf))
+        # Where all nodes are of one size the percentage a pod takes is the same on each: a number, not a column.
+        self.alike = [_only_value(self.scale[:, column]) for column in (0, 1)]
         self.free = np.asfortranarray(100 + _EPSILON - assumed * self.scale)
         self.tilt = used[:, 0] * self.scale[:, 0] - used[:, 1] * self.scale[:, 1]
         # Bounds that spare the look at every node: no node has less free, no pod takes more of a node.
@@ -85,6 +87,14 @@ class Spread:
     @property
     def counts(self) -> bool:
         return bool(self.least or self.most or self.balance)
+
+    def percentage(self, column: int, amount: float, lines: Ints | None, times: Ints | int) -> Floats | float:
+        """What `times` such amounts take of each node."""
+        alike = self.alike[column]
+        taken: Floats | float = (_at(self.scale, column, lines) if alike is None else alike) * (
+            np.float64(amount) * times
+        )
+        return taken
 
     def follow(self) -> None:
         """Bring the tables up to date."""
@@ -131,8 +141,7 @@ class SpreadOfClass:
         """The same figures in half the steps, for nodes that have both resources and a pod that fits."""
         spread, times = self.spread, placed + 1
         spread.follow()
-        cpu = _at(spread.scale, 0, lines) * (self.assumed[0] * times)
-        memory = _at(spread.scale, 1, lines) * (self.assumed[1] * times)
+        cpu, memory = (spread.percentage(column, self.assumed[column], lines, times) for column in (0, 1))
         balance = self._balance_after(cpu, memory, lines, times) if spread.balance else None
         score = self._whole_free(0, cpu, lines)
         score += self._whole_free(1, memory, lines)
@@ -144,23 +153,23 @@ class SpreadOfClass:
             score += balance
         return score
 
-    def _whole_free(self, column: int, part: Floats, lines: Ints | None) -> Floats:
-        """The whole percentage left free without `part`, which is overwritten; never below zero."""
+    def _whole_free(self, column: int, part: Floats | float, lines: Ints | None) -> Floats:
+        """The whole percentage left free without `part`; never below zero."""
         spread = self.spread
-        np.subtract(_at(spread.free, column, lines), part, out=part)
-        np.floor(part, out=part)
+        left: Floats = _at(spread.free, column, lines) - part
+        np.floor(left, out=left)
         if lines is None and self.assumed[column] * spread.largest_scale[column] <= spread.least_free[column]:
-            return part
-        return np.maximum(part, 0.0, out=part)
+            return left
+        return np.maximum(left, 0.0, out=left)
 
-    def _balance_after(self, cpu: Floats, memory: Floats, lines: Ints | None, times: Ints | int) -> Floats:
+    def _balance_after(
+        self, cpu: Floats | float, memory: Floats | float, lines: Ints | None, times: Ints | int
+    ) -> Floats:
         """`cpu` and `memory` are the percentages the pods would take by what scorers assume of them."""
         spread, asked = self.spread, (self.balanced[0][1], self.balanced[1][1])
         if asked != self.assumed:
-            cpu = _at(spread.scale, 0, lines) * (asked[0] * times)
-            memory = _at(spread.scale, 1, lines) * (asked[1] * times)
-        tilt = cpu - memory
-        tilt += spread.tilt if lines is None else spread.tilt[lines]
+            cpu, memory = (spread.percentage(column, asked[column], lines, times) for column in (0, 1))
+        tilt: Floats = (cpu - memory) + (spread.tilt if lines is None else spread.tilt[lines])
         np.abs(tilt, out=tilt)
         tilt *= -0.5
         tilt += 100 + _EPSILON
@@ -200,6 +209,10 @@ class SpreadOfClass:
             deviation = np.std(np.array(fractions), axis=0)
         score: Floats = np.floor((1 - deviation) * 100 + _EPSILON)
         return score
+
+
+def _only_value(column: Floats) -> float | None:
+    return float(column[0]) if len(column) and bool(np.all(column == column[0])) else None
 
 
 def _at(table: Floats, column: int, lines: Ints | None) -> Floats:
