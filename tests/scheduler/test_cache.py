@@ -120,6 +120,17 @@ def test_a_group_made_anew_is_another_group() -> None:
     assert [group.row.uid for group in cache.snapshot().groups] == ["g2"]
 
 
+def test_pods_of_a_gang_that_is_still_being_made_start_no_cycle_before_there_are_enough() -> None:
+    cache = small_cache(pods=1, minimum=4)
+    cache.settle(run_cycle(cache.snapshot(), default_config()))
+    generation = cache.generation
+    assert not cache.put_pod(pod(1))
+    assert not cache.put_pod(pod(2))
+    assert cache.generation == generation + 2
+    assert cache.put_pod(pod(3))
+    assert len(run_cycle(cache.snapshot(), default_config()).bindings()) == 4
+
+
 changes = st.lists(
     st.tuples(
         st.sampled_from(["pod", "drop", "node", "gone", "resize"]),

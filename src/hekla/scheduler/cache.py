@@ -39,7 +39,10 @@ _EVICTABLE = (PodStatus.BOUND, PodStatus.RUNNING)
 
 
 class Cache:
-    """The `put_` and `remove_` methods answer whether anything a decision depends on has changed."""
+    """The `put_` and `remove_` methods answer whether a decision may come out differently.
+
+    `generation` counts what changed at all: also what no decision follows from yet, like a gang that is being made.
+    """
 
     def __init__(self, *, scheduler_names: Iterable[str] = ("volcano",), default_queue: str = "default") -> None:
         self._scheduler_names = frozenset(scheduler_names)
@@ -82,7 +85,8 @@ class Cache:
         elif pod.uid in self._assumed and (pod.node or pod.status is not PodStatus.PENDING):
             del self._assumed[pod.uid]
             self._evicted.discard(pod.uid)
-        return self._swap(before, self._effective(pod.uid))
+        changed = self._swap(before, self._effective(pod.uid))
+        return changed and not (before is None and self._is_still_filling(pod))
 
     def remove_pod(self, uid: str) -> bool:
         before = self._effective(uid)
@@ -266,7 +270,7 @@ class Cache:
         """One row takes another's place in the tables and in its group."""
         if before is after:
             return False
-        if not self._stale:
+        if not self._stale and not _weigh_the_same(before, after):
             self._stale = not self._tables.charge(before, -1.0) or not self._tables.charge(after, 1.0)
         for pod in (before, after):
             if pod is not None and pod.group is not None:
@@ -287,6 +291,12 @@ class Cache:
             self._members.setdefault(after.group, {})[after.uid] = after
         unchanged = before is not None and after is not None and before.decides_like(after)
         return not unchanged and self._changed()
+
+    def _is_still_filling(self, pod: Pod) -> bool:
+        """Whether the pod is new to a gang that had too few pods, and has too few with it: nothing can come of it."""
+        if pod.group not in self._groups.filling or pod.status is not PodStatus.PENDING:
+            return False
+        return len(self._members[pod.group]) < self._groups.rows[pod.group].min_member
 
     def _changed(self) -> bool:
         self.generation += 1
@@ -347,3 +357,12 @@ class Cache:
         for queue in self._queues.values():
             amounts += [queue.capability, queue.guarantee, queue.deserved]
         return [name for amount in amounts for name in amount]
+
+
+def _weigh_the_same(before: Pod | None, after: Pod | None) -> bool:
+    """Whether the two count for the same on the same node: an assumed pod that is then seen bound does."""
+    if before is None or after is None or not before.holds_node or not after.holds_node:
+        return False
+    if before.node != after.node or before.shape is not after.shape:
+        return False
+    return (before.status is PodStatus.RELEASING) == (after.status is PodStatus.RELEASING)

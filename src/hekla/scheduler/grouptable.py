@@ -18,6 +18,7 @@ from hekla.scheduler.snapshot import Group, Holdings
 class GroupTable:
     def __init__(self) -> None:
         self.rows: dict[Key, PodGroup] = {}
+        self.filling: set[Key] = set()  # too few pods when last looked at
         self._built: dict[Key, Group] = {}
         self._active: set[Key] = set()
         self._order: list[Key] | None = None  # of the active ones
@@ -37,6 +38,7 @@ class GroupTable:
         self._wake(key)
         self._built.pop(key, None)
         self._active.discard(key)
+        self.filling.discard(key)
         self._order = None
 
     def touch(self, key: Key) -> None:
@@ -56,10 +58,14 @@ class GroupTable:
         self._order = None
 
     def settle(self, outcomes: Iterable[GroupOutcome]) -> None:
-        """Let those rest about which there is nothing more to say."""
+        """Let those rest about which there is nothing more to say, and note which are still being made."""
         for outcome in outcomes:
             group = outcome.group
             key = group.row.key
+            if outcome.filling:
+                self.filling.add(key)
+            else:
+                self.filling.discard(key)
             if outcome.at_rest and key in self._active and self._built.get(key) is group:
                 self._active.discard(key)
                 self._order = None

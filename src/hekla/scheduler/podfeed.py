@@ -20,7 +20,8 @@ log = get_logger("scheduler")
 
 
 class PodFeed:
-    """`wake` is called when a decision may come out differently, `watched` with when a pod was made that waits."""
+    """`wake` is called when a decision may come out differently, `wake_later` when only what is told about a group
+    may; `watched` with when a pod was made that waits."""
 
     def __init__(
         self,
@@ -29,12 +30,14 @@ class PodFeed:
         *,
         rng: random.Random,
         wake: Callable[[], None],
+        wake_later: Callable[[], None],
         watched: Callable[[float], None] | None = None,
     ) -> None:
         self._client = client
         self._cache = cache
         self._rng = rng
         self._wake = wake
+        self._wake_later = wake_later
         self._watched = watched
         self._synced = asyncio.Event()
         self._unseen: set[str] = set()
@@ -42,8 +45,11 @@ class PodFeed:
     async def run(self) -> None:
         """Keep the cache current until cancelled."""
         async for news in follow_partly(self._client, POD, PodForm, rng=self._rng):
+            generation = self._cache.generation
             if self._take_page(news) if isinstance(news, Listed) else self._take_changes(news):
                 self._wake()
+            elif self._cache.generation != generation:
+                self._wake_later()
 
     async def synced(self) -> None:
         """Wait for the first full list."""

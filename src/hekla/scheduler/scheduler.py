@@ -103,7 +103,9 @@ class _Scheduler:
         self._retry: asyncio.TimerHandle | None = None
         self._rules: tuple[Config, frozenset[str]] | None = None  # those of the last cycle
         watched = self._metrics.watched if self._metrics is not None else None
-        self._pods = PodFeed(client, self._cache, rng=rng, wake=self._wake.set, watched=watched)
+        self._pods = PodFeed(
+            client, self._cache, rng=rng, wake=self._wake.set, wake_later=self._cycle_soon, watched=watched
+        )
         self._binder = Binder(
             client,
             self._cache,
@@ -202,8 +204,8 @@ class _Scheduler:
                 # The loop must survive whatever one object brings; the next change or period tries again.
                 log.exception("cycle failed")
                 self._try_again_later(self._settings.period)
-            # Where cycles take long, let more changes come together: at most half the time is spent deciding.
-            pause = min(max(self._settings.coalesce, self._clock.monotonic() - started), self._settings.period)
+            # Where cycles take long, let more changes come together: at most a third of the time is spent deciding.
+            pause = min(max(self._settings.coalesce, 2 * (self._clock.monotonic() - started)), self._settings.period)
 
     async def _cycle(self) -> None:
         config = self._configuration.current()
@@ -233,6 +235,9 @@ class _Scheduler:
                 return run_cycle(snapshot, config, lost, timings)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, run_cycle, snapshot, config, lost, timings)
+
+    def _cycle_soon(self) -> None:
+        self._try_again_later(self._settings.period)
 
     def _try_again_later(self, delay: float) -> None:
         """Have a cycle after a while even if nothing changes until then."""

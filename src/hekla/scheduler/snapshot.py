@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ from hekla.scheduler.rows import Budget, Claim, HostPort, Node, Pod, PodGroup, P
 Statuses = NDArray[np.int8]
 
 ALLOCATED_STATUSES = (PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING)
+_pod_order = attrgetter("index", "created", "uid")  # as Pod.order
+_role, _status, _gated, _priority, _claims, _condition = map(
+    attrgetter, ("role", "status", "gated", "priority", "claims", "condition")
+)
 _ALLOCATED = np.isin(np.arange(len(PodStatus)), ALLOCATED_STATUSES)
 
 
@@ -138,11 +143,11 @@ def build_group(
 ) -> Group:
     """The columns of one group. `shape_lines` maps id(shape) to its line in `requests`."""
     ordered = tuple(sorted(pods, key=_pod_order))
-    roles = tuple(sorted({pod.role for pod in ordered}))
+    roles = tuple(sorted(set(map(_role, ordered))))
     role_of = {role: position for position, role in enumerate(roles)}
-    status = np.array([pod.status for pod in ordered], dtype=np.int8)
+    status = np.array(list(map(_status, ordered)), dtype=np.int8)
     shape = np.array([shape_lines[id(pod.shape)] for pod in ordered], dtype=np.int64)
-    gated = np.array([pod.gated for pod in ordered], dtype=bool)
+    gated = np.array(list(map(_gated, ordered)), dtype=bool)
     best_effort = np.array([pod.shape.best_effort for pod in ordered], dtype=bool)
     pending = status == PodStatus.PENDING
     counts = tuple(np.bincount(status, minlength=len(PodStatus)).tolist())
@@ -156,14 +161,14 @@ def build_group(
         pods=ordered,
         status=status,
         shape=shape,
-        role=np.array([role_of[pod.role] for pod in ordered], dtype=np.int64),
+        role=np.array([role_of[pod.role] for pod in ordered] if len(roles) > 1 else [0] * len(ordered), dtype=np.int64),
         roles=roles,
-        pod_priority=np.array([pod.priority for pod in ordered], dtype=np.int64),
+        pod_priority=np.array(list(map(_priority, ordered)), dtype=np.int64),
         gated=gated,
         best_effort=best_effort,
         has_best_effort=bool(best_effort.any()),
-        has_claims=any(pod.claims for pod in ordered),
-        has_nominated=any(pod.nominated for pod in ordered),
+        has_claims=any(map(_claims, ordered)),
+        has_nominated=any(condition.nominated for condition in map(_condition, ordered) if condition is not None),
         counts=counts,
         allocated=allocated,
         pending=requests[shape[pending]].sum(axis=0),
@@ -180,7 +185,3 @@ def _has_entered(row: PodGroup, counts: tuple[int, ...]) -> bool:
     if row.phase is PodGroupPhase.RUNNING:
         return sum(counts[status] for status in ALLOCATED_STATUSES) >= row.min_member
     return row.phase is PodGroupPhase.INQUEUE
-
-
-def _pod_order(pod: Pod) -> tuple[float, float, str]:
-    return pod.order
