@@ -30,6 +30,23 @@ spec:
 """
 
 
+PODS = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: research}
+spec: {serviceAccountName: robot, containers: [{name: main, image: any}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: two, namespace: research}
+spec: {containers: [{name: main, image: any}]}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot, namespace: research}
+"""
+
+
 def lint(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[tuple[str, int, str]]]:
     """The exit status, and each finding's severity, line and field."""
     file = tmp_path / "job.yaml"
@@ -128,3 +145,7 @@ def test_an_argument_a_plugin_does_not_know_is_a_warning_where_it_stands(
 ) -> None:
     text = job().replace("  queue: research\n", "  plugins:\n    svc: [--publish-not-raedy]\n")
     assert lint(tmp_path, text, capsys) == (0, [("warning", 8, "spec.plugins[svc]")])
+
+
+def test_the_service_accounts_of_pods_are_taken_for_granted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(tmp_path, PODS, capsys) == (0, [])

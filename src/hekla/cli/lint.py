@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from hekla.api.kinds import JOB, Kind, Obj
+from hekla.api.kinds import JOB, POD, Kind, Obj
 from hekla.cli.advice import advice_for
 from hekla.cli.main import EXIT_BAD_FILE
 from hekla.cli.manifest import BadFile, Document, read_manifest
@@ -19,7 +19,7 @@ from hekla.cli.submit import document_problems, require_kind
 from hekla.client.rest import Client
 from hekla.controllers.job.model import read_job
 from hekla.errors import AlreadyExists, ApiError
-from hekla.local.offline import ensure_namespace, offline_cluster, open_queue
+from hekla.local.offline import ensure_account, ensure_namespace, offline_cluster, open_queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ async def lint_file(file: str) -> list[Finding]:
     findings: list[Finding] = []
     warnings: list[str] = []
     async with offline_cluster(warnings.append) as client:
-        # Jobs last: what they name may come after them in the file.
-        for document in sorted(documents, key=lambda one: one.obj.get("kind") == JOB.kind):
+        # Jobs and pods last: what they name may come after them in the file.
+        for document in sorted(documents, key=lambda one: one.obj.get("kind") in (JOB.kind, POD.kind)):
             findings += await _lint_document(client, document, warnings)
     return sorted(findings, key=lambda finding: finding.line)
 
@@ -88,10 +88,13 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
 
 
 async def _prepare(client: Client, kind: Kind, obj: Obj) -> None:
-    """What a file may take for granted: its namespace, and the queues its jobs name."""
+    """What a file may take for granted: its namespace, the queues its jobs name, the service accounts of its pods."""
     namespace = obj["metadata"].get("namespace")
     if kind.namespaced and isinstance(namespace, str) and namespace:
         await ensure_namespace(client, namespace)
+    account = (obj.get("spec") or {}).get("serviceAccountName") if kind is POD else None
+    if kind is POD and isinstance(namespace or "", str) and isinstance(account or "", str):
+        await ensure_account(client, namespace or "default", account or "default")
     queue = (obj.get("spec") or {}).get("queue")
     if kind is JOB and isinstance(queue, str) and queue:
         await open_queue(client, queue)

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from hekla.admission.review import VolcanoAdmission
-from hekla.api.kinds import NAMESPACE, QUEUE
+from hekla.api.kinds import NAMESPACE, QUEUE, SERVICE_ACCOUNT
 from hekla.api.scheduling import DEFAULT_QUEUE, QueueState
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
-from hekla.errors import AlreadyExists
+from hekla.errors import AlreadyExists, Invalid
 from hekla.local.bootstrap import install_crds
 
 
@@ -44,3 +44,11 @@ async def ensure_namespace(client: Client, name: str) -> None:
     namespace = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": {"name": name}}
     if await client.find(NAMESPACE, name) is None:
         await client.create(NAMESPACE, namespace)
+
+
+async def ensure_account(client: Client, namespace: str, name: str) -> None:
+    account = {"apiVersion": SERVICE_ACCOUNT.api_version, "kind": SERVICE_ACCOUNT.kind}
+    try:
+        await client.create(SERVICE_ACCOUNT, {**account, "metadata": {"name": name, "namespace": namespace}})
+    except (AlreadyExists, Invalid):
+        return  # what is wrong with its name is told of the pod
