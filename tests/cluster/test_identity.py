@@ -242,6 +242,54 @@ def test_both_servers_let_the_same_people_do_the_same(control_plane: ControlPlan
         assert asyncio.run(main(server)) == []
 
 
+def test_both_servers_recognise_their_tokens_alike(control_plane: ControlPlane, tmp_path: pathlib.Path) -> None:
+    async def main(server: LiveServer) -> list[str]:
+        real, ours = client_from_files([control_plane.kubeconfig]), client_from_files([server.kubeconfig])
+        expected, found = [await life_of_a_token(client) for client in (real, ours)]
+        for client in (real, ours):
+            await client.close()
+        return [each for pair in zip(expected, found, strict=True) for each in compare(*pair)]
+
+    with LiveServer(tmp_path) as server:
+        assert asyncio.run(main(server)) == []
+
+
+async def life_of_a_token(client: Client) -> list[tuple[int, Any]]:
+    """What a server says of one bound to a pod: asked by others, for other audiences, and after the pod."""
+    space = "/api/v1/namespaces/tokens"
+    await ask(client, (ADMIN, "POST", "/api/v1/namespaces", {"metadata": {"name": "tokens"}}))
+    await ask(client, (ADMIN, "POST", f"{space}/serviceaccounts", {"metadata": {"name": "default"}}))
+    await ask(client, (ADMIN, "POST", f"{space}/pods", pod("bound")))
+    reference = {"kind": "Pod", "apiVersion": "v1", "name": "bound"}
+    answers = []
+    for audiences in ([], ["vault", "https://kubernetes.default.svc"], ["vault"]):
+        spec = {"boundObjectRef": reference, **({"audiences": audiences} if audiences else {})}
+        path = f"{space}/serviceaccounts/default/token"
+        made = await client.raw("POST", path, body=msgspec.json.encode({"spec": spec}))
+        token = msgspec.json.decode(made.body)["status"]["token"]
+        for asked in ([], ["vault"], ["other"], ["vault", "https://kubernetes.default.svc"]):
+            review = {"spec": {"token": token, **({"audiences": asked} if asked else {})}}
+            answers.append(await ask_review(client, review))
+    await ask(client, (ADMIN, "DELETE", f"{space}/pods/bound?gracePeriodSeconds=0", None))
+    # The real server believes for ten seconds what it has once found out.
+    async with asyncio.timeout(30):
+        while (last := await ask_review(client, review))[1]["status"].get("authenticated"):
+            await asyncio.sleep(0.5)
+    return [*answers, last]
+
+
+async def ask_review(client: Client, review: dict[str, Any]) -> tuple[int, Any]:
+    status, answer = await ask(client, (ADMIN, "POST", f"{AUTHENTICATION}/tokenreviews", review))
+    answer["spec"]["token"] = "TOKEN"
+    extra = (answer["status"].get("user") or {}).get("extra") or {}
+    for key in [key for key in extra if key.endswith(("credential-id", "-uid"))]:
+        extra[key] = [len(value) for value in extra[key]]
+    # The reasons are worded by each of several authenticators.
+    if "error" in answer["status"]:
+        answer["status"]["error"] = bool(answer["status"]["error"])
+    return status, answer
+
+
 async def forget_installation(client: Client) -> None:
     """Other tests have given the roles `view` and `edit` more than Kubernetes does; here nobody collects that."""
     for name in ("hekla:view", "hekla:edit"):
