@@ -170,7 +170,7 @@ def reviews() -> Iterator[Question]:
         yield "alice", "POST", f"{AUTHORIZATION}/subjectaccessreviews", about
     for spec in (
         {}, {"nonResourceAttributes": {"path": "/logs/x", "verb": "get"}, "user": "walt"},
-        {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}, "groups": ["system:unauthenticated"]},
+        {"nonResourceAttributes": {"path": "/apis", "verb": "get"}, "groups": ["system:authenticated"]},
         {"resourceAttributes": wanted[0], "nonResourceAttributes": {"path": "/", "verb": "get"}, "user": "x"},
         {"resourceAttributes": wanted[0]},
     ):  # fmt: skip
