@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import msgspec
+
 from hekla.api.batches import BATCH_PATH
 from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.errors import Disconnected
+from hekla.errors import ApiError, Disconnected
 
 
 class Relay:
@@ -137,6 +139,10 @@ class BreaksAtWrite(Severable):
             self.cut.set()
         self.check()
         return answer
+
+
+def refusal(error: ApiError) -> Answer:
+    return Answer(error.code, {}, msgspec.json.encode(error.to_status()))
 
 
 def no_batches() -> Answer:

@@ -27,7 +27,7 @@ from hekla.errors import (
     TooManyRequests,
 )
 from tests.integration.fencing import unfenced
-from tests.transports import Severable, no_batches
+from tests.transports import Severable, no_batches, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +184,7 @@ class FaultyConnection(Severable):
     def _refusal(self, method: str) -> Answer:
         error = self._trouble.rng.choice(_UNREADABLE if method in ("GET", "POST") else _REFUSALS)
         details = {"retryAfterSeconds": 1} if error is TooManyRequests else {}
-        refused = error("rehearsed", details=details)
-        return Answer(refused.code, {}, _encode(refused.to_status()))
+        return refusal(error("rehearsed", details=details))
 
     def _be_killed(self, when: str) -> None:
         self._trouble.tell(f"{self._name} killed {when}")

@@ -21,7 +21,7 @@ from hekla.api.kinds import PRIORITY_CLASS
 from hekla.scheduler.scheduler import SchedulerSettings
 from tests.integration.faulty_world import FaultyWorld
 from tests.integration.mischief import MENU
-from tests.integration.roles import Role, cast, end_of, ends_of, enter, prepare
+from tests.integration.roles import Role, cast, end_of, ends_of, enter, prepare, queue_of
 from tests.integration.stage import perform
 
 NODES, CORES = 2, "4"
@@ -101,6 +101,8 @@ def _odd_end(world: FaultyWorld, role: Role) -> list[str]:
     end, allowed = end_of(world, role), ends_of(world, role)
     if end not in allowed:
         return [f"I10: {role.name} ended {end}, not {sorted(allowed)}"]
+    if queue_of(world, role) != "Open":
+        return [f"I10: the queue of {role.name} is {queue_of(world, role)}"]
     used = (world.job(role.name).get("status") or {}).get("retryCount") or 0
     if role.retries is not None and end in role.ends and world.job(role.name) and used != role.retries:
         return [f"I7: {role.name} used {used} retries, not {role.retries}"]

@@ -91,8 +91,9 @@ async def _scale(world: FaultyWorld, role: Role) -> None:
 
 
 async def _close_and_open(world: FaultyWorld, role: Role) -> None:
+    """The queue's parent is closed and opened, and the queue with it."""
     for action in ("CloseQueue", "OpenQueue") * world.trouble.rng.randint(1, 2):
-        queue = await world.client.get(QUEUE, "side")
+        queue = await world.client.get(QUEUE, "upper")
         await world.client.create(COMMAND, make.command(action, queue, "Queue"))
         await asyncio.sleep(world.trouble.rng.choice((0.01, 1.0, 5.0)))
 
@@ -121,7 +122,7 @@ ROLES: tuple[Role, ...] = (
     Role("steady", job("steady", 3, seconds=5), _COMPLETED, _MAYBE, retries=0),
     Role("keyed", job("keyed", 2, seconds=3, plugins={"ssh": [], "svc": [], "env": []}), _COMPLETED, _MAYBE, retries=0),
     Role("unlucky", job("unlucky", 2, seconds=1, exit_code=3, maxRetry=2, **_AGAIN), _FAILED, _FAILED, retries=2),
-    Role("frail", new_job("frail", _FRAIL, minAvailable=2, maxRetry=3), _FAILED, _FAILED, retries=3),
+    Role("frail", new_job("frail", _FRAIL, minAvailable=2, maxRetry=3), _FAILED, _MAYBE, retries=3),
     Role("endless", job("endless", 2, seconds=ENDLESS), _RUNNING, _MAYBE, room=2, retries=0),
     Role("stopped", job("stopped", 2, seconds=ENDLESS), frozenset({"Terminated"}), _MAYBE | {"Terminated"}, _stop),
     Role("stormy", job("stormy", 2, seconds=8, maxRetry=50), _COMPLETED, _MAYBE, _suspend_and_resume),
@@ -152,9 +153,13 @@ def cast(rng: random.Random, cores: int) -> list[Role]:
 async def prepare(world: FaultyWorld, roles: Sequence[Role]) -> None:
     """The queues the roles need."""
     names = {role.name for role in roles}
-    for queue, role in (("side", "sideline"), ("brief", "latecomer")):
+    for queue, parent, role in (
+        ("upper", "root", "sideline"),
+        ("side", "upper", "sideline"),
+        ("brief", "", "latecomer"),
+    ):
         if role in names:
-            await _open_queue(world, queue)
+            await _open_queue(world, queue, parent)
 
 
 async def enter(world: FaultyWorld, role: Role) -> None:
@@ -190,8 +195,13 @@ async def _change_replicas(world: FaultyWorld, name: str, replicas: int) -> None
             return
 
 
-async def _open_queue(world: FaultyWorld, name: str) -> None:
-    queue = make.queue(name, "")
+def queue_of(world: FaultyWorld, role: Role) -> str:
+    """The state of the queue the role's Job is in."""
+    return _queue_state(world, role.job["spec"].get("queue", "default"))
+
+
+async def _open_queue(world: FaultyWorld, name: str, parent: str = "") -> None:
+    queue = make.queue(name, "", **({"parent": parent} if parent else {}))
     with contextlib.suppress(AlreadyExists):
         await world.client.create(QUEUE, {**queue, "metadata": {"name": name}})
     await world.until(lambda: _queue_state(world, name) == "Open", f"{name} is open")

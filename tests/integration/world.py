@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hekla import controllers
 from hekla.api.kinds import NODE
@@ -120,9 +120,9 @@ class World(Stage):
                 await run_simulated(client, self.nodes, clock=clock, rng=rng)
 
 
-def in_world(script: Callable[[World], Awaitable[T]], **settings: Any) -> tuple[T, World]:
+def in_world(script: Callable[[World], Awaitable[T]], *, seed: int = 0, world: World | None = None) -> tuple[T, World]:
     """Run a script in a fresh world; its result and the world, for the trace."""
-    world = World(**settings)
+    world = world or World(seed)
 
     async def main() -> T:
         async with world:

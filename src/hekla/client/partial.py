@@ -161,7 +161,8 @@ class _Reader(Generic[F]):
         document = msgspec.json.decode(line)
         if document.get("type") == "ERROR":
             raise error_from_status(document["object"])
-        self._complain(document["object"], error)
+        if document.get("type") != ChangeType.BOOKMARK:
+            self._complain(document["object"], error)
         return str(document["object"]["metadata"]["resourceVersion"])
 
     def _complain(self, obj: Any, error: Exception) -> None:

@@ -209,15 +209,15 @@ class Client:
         `all_or_nothing`: either all are placed, on nodes that have room for them, or none. A server that does not offer
         this places what it can, one by one, and does not look at the room.
         """
-        if len(bindings) > (0 if all_or_nothing else 1) and await self._offers_batches():
-            batch = {"items": [each.to_object() for each in bindings], "allOrNothing": all_or_nothing}
-            try:
+        try:
+            if len(bindings) > (0 if all_or_nothing else 1) and await self._offers_batches():
+                batch = {"items": [each.to_object() for each in bindings], "allOrNothing": all_or_nothing}
                 answer = await self._object("POST", BINDING_BATCH.path(), batch)
                 return [error_in(result) for result in answer["results"]]
-            except TooLarge:
-                log.info("batch too large, binding one by one", bindings=len(bindings))
-            except ApiError as error:
-                return [error] * len(bindings)
+        except TooLarge:
+            log.info("batch too large, binding one by one", bindings=len(bindings))
+        except ApiError as error:
+            return [error] * len(bindings)
         return await in_turns(bindings, self._bind_in_turn, _IN_FLIGHT)
 
     async def rehearse_bindings(self, bindings: Sequence[Binding]) -> _Bound:

@@ -14,7 +14,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import BARE_OWNER, Sources
-from hekla.errors import Conflict, NotFound
+from hekla.errors import NotFound
 
 _SCALED: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET)
 
@@ -41,7 +41,7 @@ class EmptiedGroupController:
             return None
         try:
             await self._client.delete(POD_GROUP, key.name, key.namespace, uid=uid_of(group))
-        except (NotFound, Conflict):
+        except NotFound:
             return None
         self.runner.deleted(key, self._groups, key, uid_of(group))
         return None

@@ -12,7 +12,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
-from hekla.errors import Conflict, NotFound
+from hekla.errors import NotFound
 from hekla.log import get_logger
 
 log = get_logger("garbage")
@@ -44,7 +44,7 @@ class GarbageController:
                 resource_version=str(revision_of(job)),
                 propagation="Foreground",
             )
-        except (NotFound, Conflict):
+        except NotFound:
             return None
         self.runner.deleted(key, self._jobs, key, uid_of(job))
         log.info("deleted finished job", job=key)

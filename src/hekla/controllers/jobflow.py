@@ -26,7 +26,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import CREATED_BY_TEMPLATE, FLOW, Sources
-from hekla.errors import AlreadyExists, Conflict, NotFound
+from hekla.errors import AlreadyExists, NotFound
 
 CREATED_BY_FLOW = "volcano.sh/createdByJobFlow"
 _SUCCEED, _RUNNING, _FAILED, _PENDING = "Succeed", "Running", "Failed", "Pending"
@@ -134,7 +134,7 @@ class JobFlowController:
                 continue
             try:
                 await self._client.delete(JOB, name_of(job), key.namespace, uid=uid_of(job), propagation="Background")
-            except (NotFound, Conflict):
+            except NotFound:
                 continue
             self.runner.deleted(key, self._jobs, key_of(job), uid_of(job))
 

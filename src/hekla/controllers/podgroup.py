@@ -29,7 +29,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
-from hekla.errors import AlreadyExists, Conflict, NotFound
+from hekla.errors import AlreadyExists, NotFound
 
 _OWNERS: tuple[Kind, ...] = (REPLICA_SET, DAEMON_SET, STATEFUL_SET, BATCH_JOB)
 _TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
@@ -63,7 +63,7 @@ class PodGroupController:
         patch = {"metadata": {"uid": uid_of(pod), "annotations": {GROUP_NAME: name_of(group)}}}
         try:
             self.runner.wrote(key, self._pods, await self._client.patch(POD, key.name, patch, key.namespace))
-        except (NotFound, Conflict):
+        except NotFound:
             return None
         return None
 

@@ -18,7 +18,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import QUEUE_INDEX, TARGET, Sources
-from hekla.errors import AlreadyExists, Conflict, NotFound
+from hekla.errors import AlreadyExists, NotFound
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 _DEFAULTS: dict[str, Obj] = {
@@ -70,7 +70,7 @@ class QueueController:
         if key.name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
             await self._patch(key, queue, {"spec": {"parent": ROOT_QUEUE}})
             return None
-        command = self._next_command(queue)
+        command = await self._next_command(queue)
         action = str(command.get("action")) if command else self._inherited_action(queue)
         if await self._carry_out(key, queue, action) and command:
             await self._finish(key, command)
@@ -107,7 +107,7 @@ class QueueController:
         # finds what is left to do.
         closed_with_parent = action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT
         if closed_with_parent and state not in _SHUT:
-            await self._note_closed_by_parent(key, queue, "true")
+            queue = await self._note_closed_by_parent(key, queue, "true")
         after = decide_state(state, action, self._groups.count(QUEUE_INDEX, key.name))
         if after != state:
             await self._write_state(key, queue, after)
@@ -131,32 +131,42 @@ class QueueController:
         parent = self._queues.get(str((queue.get("spec") or {}).get("parent") or ""))
         return str(((parent or {}).get("status") or {}).get("state") or "")
 
-    def _next_command(self, queue: Obj) -> Obj | None:
+    async def _next_command(self, queue: Obj) -> Obj | None:
+        """The oldest Command that is still there: one carried out before our copy heard of it must not be again."""
         commands = self._commands.by_index(TARGET, uid_of(queue))
-        return min(commands, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one)), default=None)
+        for command in sorted(commands, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one))):
+            live = await self._client.find(COMMAND, name_of(command), namespace_of(command))
+            if live is not None and uid_of(live) == uid_of(command):
+                return command
+        return None
 
     async def _finish(self, key: Key, command: Obj) -> None:
         try:
             await self._client.delete(COMMAND, name_of(command), namespace_of(command), uid=uid_of(command))
-        except (NotFound, Conflict):
+        except NotFound:
             return
         self.runner.deleted(key, self._commands, key_of(command), uid_of(command))
 
-    async def _note_closed_by_parent(self, key: Key, queue: Obj, value: str) -> None:
-        if annotations_of(queue).get(CLOSED_BY_PARENT) != value:
-            await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: value}}})
+    async def _note_closed_by_parent(self, key: Key, queue: Obj, value: str) -> Obj:
+        if annotations_of(queue).get(CLOSED_BY_PARENT) == value:
+            return queue
+        return await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: value}}})
 
     async def _write_state(self, key: Key, queue: Obj, state: str) -> None:
         # The scheduler writes `allocated` beside it: only our own field is sent.
         # parity: upstream's type always writes a reservation.
         status = {"state": str(state), "reservation": {}}
-        patch = {"metadata": {"uid": uid_of(queue)}, "status": status}
+        # Decided on this revision of the queue and no other: a Command may have been carried out meanwhile.
+        fence = {"uid": uid_of(queue), "resourceVersion": queue["metadata"]["resourceVersion"]}
+        patch = {"metadata": fence, "status": status}
         written = await self._client.patch(QUEUE, key.name, patch, subresource="status")
         self.runner.wrote(key, self._queues, written)
 
-    async def _patch(self, key: Key, queue: Obj, patch: Obj) -> None:
+    async def _patch(self, key: Key, queue: Obj, patch: Obj) -> Obj:
         metadata = {"uid": uid_of(queue), **patch.get("metadata", {})}
-        self.runner.wrote(key, self._queues, await self._client.patch(QUEUE, key.name, {**patch, "metadata": metadata}))
+        written = await self._client.patch(QUEUE, key.name, {**patch, "metadata": metadata})
+        self.runner.wrote(key, self._queues, written)
+        return written
 
     def _queue_changed(self, update: Update) -> None:
         defaults = [self._queues.get(name) for name in _DEFAULTS]

@@ -1,5 +1,7 @@
 """The one loop all controllers use: keys come out of a workqueue, `reconcile` looks at each, failures come back.
 
+A write that is refused because the object changed (Conflict) is let through to here: it is looked at again, quietly.
+
 Read your writes: after a reconcile has written something, the same key is not looked at again until the informers have
 seen it, so a decision is never made on a picture older than our own last step and nothing is created twice.
 """

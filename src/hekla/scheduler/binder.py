@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Announcement, Eviction, GroupCondition, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.references import group_reference, pod_reference
+from hekla.scheduler.resting import Resting
 from hekla.scheduler.rows import Condition, Pod, PodGroup, show_amount
 from hekla.scheduler.torn import TornGangs
 
@@ -35,7 +36,6 @@ log = get_logger("scheduler")
 _REMEMBERED_EVENTS = 10_000
 _REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
-_LONGEST_REST = 30.0
 _EVICT = "Evict"
 _DISRUPTION = "preempting to accommodate a higher priority pod"
 _ERROR = "SchedulerError"
@@ -92,11 +92,12 @@ class Binder:
         self._bindings: WorkQueue[int] = WorkQueue()
         self._gangs: dict[int, list[tuple[Pod, str]]] = {}
         self._taken = 0
-        self._torn = TornGangs(client, cache, recorder, patience=torn_seconds, end_rest=self._end_rest)
+        self._resting = Resting(cache, period=period, wake=wake)
+        self._torn = TornGangs(
+            client, cache, recorder, patience=torn_seconds, end_rest=lambda pod: self._resting.end(pod.uid)
+        )
         self._evictions: WorkQueue[str] = WorkQueue()
         self._leaving: dict[str, Eviction] = {}
-        self._failures: dict[str, int] = {}
-        self._resting: dict[str, asyncio.TimerHandle] = {}
         self._statuses: WorkQueue[tuple[str, str]] = WorkQueue()
         self._wishes: dict[tuple[str, str], _Wish] = {}
         self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -116,8 +117,7 @@ class Binder:
             self._bindings.close()
             self._evictions.close()
             self._statuses.close()
-            for timer in self._resting.values():
-                timer.cancel()
+            self._resting.close()
 
     def take(self, plan: Plan, generation: int) -> None:
         """Start carrying out a plan made from the cache as it was at `generation`."""
@@ -168,14 +168,15 @@ class Binder:
             answers: list[ApiError | None] = await self._client.bind_many(bindings, all_or_nothing=True)
         except Disconnected as error:
             log.info("bind answers lost, looking again", pods=len(gang), error=error)
-            self._torn.note(pods, [None if await self._look_again(pod) else error for pod in pods])
+            unplaced = [pod for pod in pods if not await self._is_placed(pod)]
+            self._resting.begin(pod.uid for pod in unplaced)
+            self._torn.note(pods, [error if pod in unplaced else None for pod in pods])
             return
         announce = len(gang) <= self._scheduled_events
         for (pod, node), answer in zip(gang, answers):
             if answer is None:
                 self._bound(pod, node, announce=announce)
-            else:
-                await self._refused(pod, node, answer)
+        await self._take_refusals(gang, answers)
         if self._metrics is not None:
             bound = [pod.created for pod, answer in zip(pods, answers) if answer is None]
             self._metrics.answered(bound, len(pods) - len(bound), self._clock.monotonic() - started)
@@ -186,67 +187,50 @@ class Binder:
         answers = await self._client.rehearse_bindings(bindings)
         if not any(answers):
             return True
-        # They rest equally long, so that the next attempt is about all of them again.
-        failures = max(self._failures.get(pod.uid, 0) for pod, _ in gang)
         culprit = next(f"{pod.name}: {answer}" for (pod, _), answer in zip(gang, answers) if answer is not None)
-        for (pod, node), answer in zip(gang, answers):
-            self._failures[pod.uid] = failures
-            if answer is None:
-                self._give_up(pod)
-                self._wish(
-                    ("pod", pod.uid), _PodWish(pod, Condition(_ERROR, f"the gang is not bound without {culprit}"))
-                )
-            else:
-                await self._refused(pod, node, answer)
+        held_back = [pod for (pod, _), answer in zip(gang, answers) if answer is None]
+        await self._take_refusals(gang, answers, also=held_back)
+        for pod in held_back:
+            self._wish(("pod", pod.uid), _PodWish(pod, Condition(_ERROR, f"the gang is not bound without {culprit}")))
         return False
 
+    async def _take_refusals(
+        self, gang: list[tuple[Pod, str]], answers: Sequence[ApiError | None], also: Sequence[Pod] = ()
+    ) -> None:
+        """What was refused is left alone for a while, all of it together, and with it what `also` has to wait."""
+        unplaced = [
+            pod
+            for (pod, node), answer in zip(gang, answers)
+            if answer is not None and await self._is_refused(pod, node, answer)
+        ]
+        self._resting.begin(pod.uid for pod in (*unplaced, *also))
+
     def _bound(self, pod: Pod, node: str, *, announce: bool) -> None:
-        self._failures.pop(pod.uid, None)
+        self._resting.succeeded(pod.uid)
         log.debug("bound", pod=pod.name, namespace=pod.namespace, node=node)
         if announce:
             text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
             self._recorder.event(pod_reference(pod), NORMAL, "Scheduled", text)
 
-    async def _refused(self, pod: Pod, node: str, error: ApiError) -> None:
+    async def _is_refused(self, pod: Pod, node: str, error: ApiError) -> bool:
         if isinstance(error, Conflict | NotFound):
             log.info("bind refused", pod=pod.name, node=node, error=error)
-            await self._look_again(pod)
-            return
+            return not await self._is_placed(pod)
         log.warning("bind failed", pod=pod.name, node=node, error=error)
-        self._give_up(pod)
         condition = Condition(_ERROR, f"failed to bind to node {node}: {error}")
         self._wish(("pod", pod.uid), _PodWish(pod, condition))
+        return True
 
-    async def _look_again(self, pod: Pod) -> bool:
-        """The binding may or may not have happened: what the server says now is what holds. Whether it has."""
+    async def _is_placed(self, pod: Pod) -> bool:
+        """The binding may or may not have happened: what the server says now is what holds."""
         try:
             live = await self._client.find(POD, pod.name, pod.namespace)
         except (ApiError, Disconnected):
-            live = None
-        if live is not None and live["metadata"].get("uid") == pod.uid and (live.get("spec") or {}).get("nodeName"):
-            self._cache.put_pod(live)
-            return True
-        self._give_up(pod)
-        return False
-
-    def _give_up(self, pod: Pod) -> None:
-        """Leave the pod alone for a while, longer each time; until then it keeps its room, as if on its way."""
-        failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
-        delay = min(self._period * 2 ** min(failures - 1, 10), _LONGEST_REST)
-        self._resting[pod.uid] = asyncio.get_running_loop().call_later(delay, self._forget, pod.uid)
-
-    def _end_rest(self, pod: Pod) -> None:
-        timer = self._resting.get(pod.uid)
-        if timer is not None:
-            timer.cancel()
-            self._forget(pod.uid)
-
-    def _forget(self, uid: str) -> None:
-        del self._resting[uid]
-        self._cache.forget(uid)
-        if self._cache.pod(uid) is None:
-            self._failures.pop(uid, None)
-        self._wake()
+            return False
+        if live is None or live["metadata"].get("uid") != pod.uid or not (live.get("spec") or {}).get("nodeName"):
+            return False
+        self._cache.put_pod(live)
+        return True
 
     # Evictions
 
@@ -268,9 +252,9 @@ class Binder:
         except (ApiError, Disconnected) as error:
             # Gone already, or refused, or the answer was lost: the watch will tell, or a later cycle decides again.
             log.info("eviction not confirmed", pod=pod.name, namespace=pod.namespace, error=error)
-            self._give_up(pod)
+            self._resting.begin([pod.uid])
         else:
-            self._failures.pop(pod.uid, None)
+            self._resting.succeeded(pod.uid)
             log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason)
             self._recorder.event(pod_reference(pod), WARNING, _EVICT, text)
             self._recorder.event(group_reference(eviction.group.row), NORMAL, _EVICT, reason)

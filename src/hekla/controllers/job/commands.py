@@ -17,7 +17,7 @@ from hekla.controllers.job.lifecycle import Operation, operation
 from hekla.controllers.job.model import Job
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import TARGET
-from hekla.errors import Conflict, NotFound
+from hekla.errors import NotFound
 
 
 class JobCommands:
@@ -43,7 +43,7 @@ class JobCommands:
     async def finish(self, job: Job, command: Obj) -> None:
         try:
             await self._client.delete(COMMAND, name_of(command), namespace_of(command), uid=uid_of(command))
-        except (NotFound, Conflict):
+        except NotFound:
             return
         self._runner.deleted(job.key, self._commands, key_of(command), uid_of(command))
 
@@ -53,7 +53,7 @@ class JobCommands:
             note = {"metadata": {"uid": uid_of(command), "annotations": {JOB_VERSION: str(job.version)}}}
             try:
                 await self._client.patch(COMMAND, name_of(command), note, namespace_of(command))
-            except (NotFound, Conflict):
+            except NotFound:
                 return False
         message = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
         self._recorder.event(job.obj, NORMAL, "CommandIssued", message)

@@ -16,7 +16,7 @@ from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_
 from hekla.client.rest import Client
 from hekla.controllers.job.model import Job
 from hekla.controllers.job.plugin import Wanted
-from hekla.errors import AlreadyExists, Conflict, HeklaError, NotFound
+from hekla.errors import AlreadyExists, HeklaError, NotFound
 
 
 class NotOurs(HeklaError):
@@ -45,7 +45,7 @@ class ObjectKeeper:
                 continue
             try:
                 await self._client.delete(want.kind, name, namespace, uid=uid_of(existing))
-            except (NotFound, Conflict):
+            except NotFound:
                 continue
         self.forget(job.uid)
 

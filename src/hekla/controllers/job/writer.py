@@ -88,7 +88,7 @@ class JobWriter:
             return
         try:
             await self._client.delete(POD_GROUP, name_of(group), namespace_of(group), uid=uid_of(group))
-        except (NotFound, Conflict):
+        except NotFound:
             return
         self._runner.deleted(job.key, self._sources.groups, key_of(group), uid_of(group))
 
@@ -125,22 +125,26 @@ class JobWriter:
         patch = {"metadata": {"uid": pod.uid, "annotations": {OUT_OF_SYNC: "true"}}}
         try:
             marked = await self._client.patch(POD, pod.name, patch, job.key.namespace)
-        except (NotFound, Conflict):
+        except NotFound:
             return
         self._runner.wrote(job.key, self._sources.pods, marked)
 
     async def _delete_pod(self, job: Job, pod: Pod) -> None:
         try:
             await self._client.delete(POD, pod.name, job.key.namespace, uid=pod.uid)
-        except (NotFound, Conflict):
+        except NotFound:
             return
         self._runner.deleted(job.key, self._sources.pods, Key(job.key.namespace, pod.name), pod.uid)
 
     def _raise_if_failed(self, job: Job, results: Sequence[Exception | None]) -> None:
-        errors = [str(result) for result in results if isinstance(result, Exception)]
+        # A conflict means that our copy is old: nothing to tell, but to be looked at again.
+        conflicts = [result for result in results if isinstance(result, Conflict)]
+        errors = [str(result) for result in results if isinstance(result, Exception) and result not in conflicts]
         if errors:
             self._recorder.event(job.obj, WARNING, "FailedDelete", f"Error deleting pods: {errors}")
             raise PodsFailed(f"failed to kill {len(errors)} pods of {len(results)}: {errors[0]}")
+        if conflicts:
+            raise conflicts[0]
 
     async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R | Exception]:
         """Work on all items, a bounded number at a time; an error of one does not stop the others."""

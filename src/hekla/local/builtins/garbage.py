@@ -14,7 +14,7 @@ from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import ApiError, Conflict, Disconnected, HeklaError, NotFound
+from hekla.errors import ApiError, Disconnected, HeklaError, NotFound
 from hekla.local.builtins.graph import FOREGROUND, ORPHAN, Fate, Graph, Item, decide, gone_owners, item_of
 from hekla.local.builtins.resources import MetadataTransport, discover
 from hekla.log import get_logger
@@ -162,8 +162,7 @@ class GarbageCollector:
                 item.kind, item.name, item.namespace or None, uid=item.uid, propagation=propagation
             )
             log.debug("collected", kind=item.kind.plural, namespace=item.namespace, name=item.name)
-        except (NotFound, Conflict):
-            # Gone already, or the name belongs to another object by now.
+        except NotFound:
             return
 
     async def _drop_owners(self, item: Item, gone: frozenset[str]) -> None:
