@@ -32,6 +32,7 @@ from hekla.node.hooks.images import Images
 from hekla.node.hooks.mounts import hidden_paths
 from hekla.node.hooks.processes import bound_processes, most_processes
 from hekla.node.kubelet_server import KubeletServer
+from hekla.node.living_sources import LivingSources
 from hekla.node.registration import Registration, capacity
 from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
@@ -67,6 +68,7 @@ async def run(
         # 3. Names for pods, answered at the bridge, and the rules of their network.
         if context.switch is not None:
             context = _start_network(context, context.switch, tasks)
+        context = replace(context, living_sources=LivingSources(client, rng, tasks))
         # 4. Watch the pods of this node; everything that was here before is taken back or cleared away.
         agent = Agent(context, tasks)
         await agent.start()
@@ -195,7 +197,7 @@ def _start_network(context: NodeContext, switch: SwitchClient, tasks: asyncio.Ta
     if context.settings.api_server is not None:
         relay = ApiRelay(services, switch, context.launcher, context.settings.api_server)
         tasks.create_task(relay.run())
-    return replace(context, firewall=firewall, api_relay=relay)
+    return replace(context, firewall=firewall, api_relay=relay, services=services)
 
 
 __all__ = ["NodeSettings", "SweepReport", "run", "sweep"]

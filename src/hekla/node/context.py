@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from hekla.client.informer import Informer
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
@@ -13,6 +14,7 @@ from hekla.node.exec import Launcher
 from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.hooks.images import Images
+from hekla.node.living_sources import LivingSources
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient
@@ -32,6 +34,8 @@ class NodeContext:
     images: Images
     firewall: Firewall | None = None
     api_relay: ApiRelay | None = None  # None: pods cannot reach the API server
+    services: Informer | None = None
+    living_sources: LivingSources | None = None
     user_namespace: bool = False
     ids: int = ALL_IDS  # how many user ids pods may have
     enforces_rules: bool = False

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from hekla.api.kinds import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Kind, Obj
-from hekla.api.meta import name_of, namespace_of, timestamp, uid_of
+from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SERVICE_ACCOUNT, Obj
+from hekla.api.meta import name_of, namespace_of, revision_of, timestamp, uid_of
 from hekla.client.recorder import NORMAL, WARNING
 from hekla.errors import ApiError, Disconnected
 from hekla.node.commands import remember
@@ -27,7 +27,9 @@ from hekla.node.hooks import env as env_hook
 from hekla.node.hooks import gpus, hosts, mounts, volumes
 from hekla.node.hooks.capabilities import kept_capabilities
 from hekla.node.hooks.images import ImageError
-from hekla.node.hooks.sources import MissingSource, SourceKind, Sources, references, token_requests
+from hekla.node.hooks.service_env import service_environment
+from hekla.node.hooks.sources import MissingSource, Sources, references, token_requests
+from hekla.node.living_sources import KINDS
 from hekla.node.records import ExitRecord
 from hekla.node.rootfs import Bind
 from hekla.node.runtime import (
@@ -47,7 +49,6 @@ from hekla.node.user_ids import share
 _MESSAGE_FILE = "message"
 # As kubelets do: a token is replaced when four fifths of its time are over.
 _TOKEN_SHARE = 0.8
-_KINDS: dict[SourceKind, Kind] = {"configmap": CONFIG_MAP, "secret": SECRET}
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Starter:
         self._context = context
         self._directory = directory
         self._writing = asyncio.Lock()
+        self._written: dict[str, int] = {}  # revision of each ConfigMap and Secret in the files, by uid
 
     async def start(self, pod: Obj, runtime: PodRuntime, names: list[str]) -> list[Outcome]:
         states = [runtime.containers.get(name) or ContainerRuntime(name) for name in names]
@@ -82,6 +84,10 @@ class Starter:
         sources = await self._fetch(pod)
         address = str(self._directory.sandbox().get("address", ""))
         await self._write_files(pod, sources, address)
+
+    def has_written(self, source: Obj) -> bool:
+        """Whether the pod's files show this ConfigMap or Secret, or a newer one."""
+        return self._written.get(uid_of(source), 0) >= revision_of(source)
 
     def refresh_after(self, pod: Obj) -> float | None:
         """Seconds until a token of the pod's should be replaced; None where it has none. Reads the files' age."""
@@ -130,15 +136,21 @@ class Starter:
         namespace = namespace_of(pod)
         wanted = references(pod)
         found = await asyncio.gather(
-            *(self._context.client.find(_KINDS[kind], name, namespace) for kind, name in wanted)
+            *(self._context.client.find(KINDS[kind], name, namespace) for kind, name in wanted)
         )
         asked = token_requests(pod)
         issued = await asyncio.gather(*(self._token(pod, *key) for key in asked))
         tokens = dict(zip(asked, issued, strict=True))
         objects = {key: obj for key, obj in zip(wanted, found, strict=True) if obj is not None}
-        relay = self._context.api_relay
-        api = await relay.environment() if relay is not None else {}
-        return Sources(namespace, objects, tokens, await self._directories(pod), api)
+        return Sources(namespace, objects, tokens, await self._directories(pod), await self._services(pod))
+
+    async def _services(self, pod: Obj) -> dict[str, str]:
+        relay, known = self._context.api_relay, self._context.services
+        env: dict[str, str] = {}
+        if known is not None:
+            await known.synced()
+            env = service_environment(pod, known.all())
+        return env | (await relay.environment() if relay is not None else {})
 
     async def _directories(self, pod: Obj) -> dict[str, Path]:
         """Volumes that are directories of the machine: claims, and paths the node was told to allow."""
@@ -169,6 +181,7 @@ class Starter:
     async def _write_files(self, pod: Obj, sources: Sources, address: str) -> None:
         async with self._writing:
             await asyncio.to_thread(self._prepare_files, pod, sources, address)
+            self._written |= {uid_of(each): revision_of(each) for each in sources.found.values()}
 
     def _prepare_files(self, pod: Obj, sources: Sources, address: str) -> None:
         facts = self._facts(address)
@@ -219,7 +232,7 @@ class Starter:
             "HOSTNAME": hosts.pod_hostname(pod),
             "HOME": image.home_of(uid),
             **image.environment,
-            **sources.api,
+            **sources.services,
             **self._gpus(container),
         }
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))

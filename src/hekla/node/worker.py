@@ -24,8 +24,8 @@ from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
 from hekla.node.handlers import Handlers
 from hekla.node.hooks.probes import Health, initial_health
-from hekla.node.hooks.sources import MissingSource
 from hekla.node.records import ExitRecord
+from hekla.node.refreshing import Refresher
 from hekla.node.refusal import refusal, unheeded_wishes
 from hekla.node.reporter import Reporter
 from hekla.node.runtime import (
@@ -48,8 +48,6 @@ _GRACE_WHEN_GONE = 2.0
 _GRACE_AFTER_HOOK = 2.0
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 30.0
-# Until the next look at a pod that has no tokens yet, or could get none; none lasts less than ten minutes.
-_REFRESH_PAUSE = 30.0
 
 
 class Worker:
@@ -64,6 +62,9 @@ class Worker:
         self._retries: dict[str, tuple[int, float]] = {}  # container: failures, not before (monotonic)
         self._reporter = Reporter(context, self._current)
         self._starter = Starter(context, self._directory)
+        self._refresher = Refresher(
+            self._starter, context.living_sources, lambda: (self._pod, self._runtime.anything_running)
+        )
         self._tasks: asyncio.TaskGroup | None = None
 
     @property
@@ -92,7 +93,7 @@ class Worker:
         """Until the pod's object is gone and nothing of it is left. Cancelling leaves the pod running."""
         async with asyncio.TaskGroup() as self._tasks:
             reporting = self._tasks.create_task(self._reporter.run())
-            refreshing = self._tasks.create_task(self._refresh_tokens())
+            refreshing = self._tasks.create_task(self._refresher.run())
             # 1. What earlier agents started is taken back, never started again.
             finished_before = (self._pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES
             self._restore()
@@ -125,24 +126,6 @@ class Worker:
         for container in self._runtime.containers.values():
             if container.running and container.last is not None:
                 self._watch(container.name, container.last)
-
-    async def _refresh_tokens(self) -> None:
-        """Replace the pod's tokens before they end, as long as it runs."""
-        while True:
-            due = self._starter.refresh_after(self._pod)
-            if due:
-                await asyncio.sleep(due)
-            elif due is None or not self._runtime.anything_running:
-                await asyncio.sleep(_REFRESH_PAUSE)
-            else:
-                await self._refresh()
-
-    async def _refresh(self) -> None:
-        try:
-            await self._starter.refresh(self._pod)
-        except (MissingSource, ApiError, Disconnected, OSError) as error:
-            log.warning("token not replaced yet", pod=name_of(self._pod), error=error)
-            await asyncio.sleep(_REFRESH_PAUSE)
 
     def _refuse_what_cannot_be(self) -> None:
         wishes = unheeded_wishes(self._pod, limits=self._context.cgroups is not None)

@@ -29,7 +29,7 @@ class Sources:
     found: dict[tuple[SourceKind, str], Obj] = field(default_factory=dict)
     tokens: dict[tuple[str, int], str] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)  # of volumes that are directories of the machine
-    api: dict[str, str] = field(default_factory=dict)  # variables that say where the API server is
+    services: dict[str, str] = field(default_factory=dict)  # variables that say where Services are
 
     def data(self, kind: SourceKind, name: str, *, optional: bool = False) -> dict[str, bytes]:
         """All keys. An optional object that is not there has none."""
@@ -52,6 +52,11 @@ def references(pod: Obj) -> list[tuple[SourceKind, str]]:
     return list(dict.fromkeys(_mentions(pod["spec"])))
 
 
+def mounted(pod: Obj) -> list[tuple[SourceKind, str]]:
+    """Those that volumes show, and so may change while the pod runs."""
+    return list(dict.fromkeys(_shown(pod["spec"])))
+
+
 def token_requests(pod: Obj) -> list[tuple[str, int]]:
     """Audience and lifetime of every service account token the pod's volumes ask for."""
     return list(
@@ -71,6 +76,10 @@ def _mentions(spec: Obj) -> Iterator[tuple[SourceKind, str]]:
         for entry in container.get("env") or ():
             source = entry.get("valueFrom") or {}
             yield from _named(source.get("configMapKeyRef"), source.get("secretKeyRef"))
+    yield from _shown(spec)
+
+
+def _shown(spec: Obj) -> Iterator[tuple[SourceKind, str]]:
     for volume in spec.get("volumes") or ():
         yield from _volume_mentions(volume)
         for source in (volume.get("projected") or {}).get("sources") or ():
