@@ -16,6 +16,7 @@ from hekla.scheduler.binder import group_status, shown_amounts, waiting_annotati
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.intake import take_in
 from hekla.scheduler.plan import Eviction, Plan
 
 _MOST_CYCLES = 20
@@ -83,7 +84,7 @@ class Miniature:
     def cache(self) -> Cache:
         cache = Cache()
         for (kind, _), obj in self.objects.items():
-            getattr(cache, f"put_{_PUT[kind]}")(copy.deepcopy(obj))
+            take_in(getattr(cache, f"put_{_PUT[kind]}"), copy.deepcopy(obj))
         return cache
 
     def cycle(self) -> Plan:

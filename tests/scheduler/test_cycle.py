@@ -29,12 +29,13 @@ EVICTING = short_config(
     "enqueue, allocate, preempt, reclaim, backfill",
     [["priority", "gang", "conformance", "predicates", "proportion", "drf"]],
 )
+LENIENT = {"name": "nodegroup", "arguments": {"strict": False}}
 # Everything that can be had at once.
 CROWDED = short_config(
     "enqueue, allocate, preempt, reclaim, backfill",
     [
         ["priority", "gang", "conformance", "pdb"],
-        ["overcommit", {"name": "drf", "enableHierarchy": True}, "predicates", "nodeorder", "binpack", "nodegroup"],
+        ["overcommit", {"name": "drf", "enableHierarchy": True}, "predicates", "nodeorder", "binpack", LENIENT],
         [{"name": "capacity", "enableHierarchy": True}, "resourcequota", "task-topology", "sla"],
     ],
 )
@@ -120,7 +121,8 @@ sometimes = settings(often, max_examples=40)
 
 def world_of(given_: dict[str, Any], config: Any = None) -> Miniature:
     world = Miniature(config)
-    world.add({"queues": [{"name": "default"}, {"name": "other", "weight": 3}], "classes": {"high": 9, "low": 1}})
+    other = {"name": "other", "weight": 3, "capability": {"cpu": 9}, "deserved": {"cpu": 3}}
+    world.add({"queues": [{"name": "root"}, {"name": "default"}, other], "classes": {"high": 9, "low": 1}})
     named = [{"name": f"n{number}", **node} for number, node in enumerate(given_["nodes"])]
     for node in named:
         node["labels"] = {"kubernetes.io/hostname": node["name"], **node.get("labels", {})}

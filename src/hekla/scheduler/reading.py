@@ -61,8 +61,8 @@ def read_amounts(resources: Mapping[str, Any] | None) -> Amounts:
                 amounts[name] = float(whole(quantity))
             elif name == CPU or _is_scalar(name):
                 amounts[name] = float(milli(quantity))
-        except InvalidQuantity:
-            continue
+        except (InvalidQuantity, TypeError, OverflowError):
+            raise ValueError(f"{name}: {quantity!r} is not an amount") from None
     return amounts
 
 
@@ -72,13 +72,18 @@ def read_node(obj: Obj) -> Node:
         Taint(str(taint.get("key", "")), str(taint.get("value") or ""), str(taint.get("effect", "")))
         for taint in spec.get("taints") or ()
     )
+    allocatable = read_amounts((obj.get("status") or {}).get("allocatable"))
+    for name, amount in allocatable.items():
+        if amount < 0:
+            # It would count against what the other nodes have.
+            raise ValueError(f"{name}: a node cannot have less than nothing")
     return Node(
         name=obj["metadata"]["name"],
         uid=uid_of(obj),
         labels=labels_of(obj),
         taints=taints,
         unschedulable=bool(spec.get("unschedulable")),
-        allocatable=read_amounts((obj.get("status") or {}).get("allocatable")),
+        allocatable=allocatable,
     )
 
 

@@ -26,6 +26,7 @@ from hekla.api.scheduling import DEFAULT_QUEUE
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config
 from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.intake import take_in
 from hekla.scheduler.plan import Plan
 
 
@@ -39,7 +40,7 @@ def rehearse(
 ) -> Plan:
     """One cycle over the objects; nothing is written. `Plan.decisions()` says why each waiting group waits."""
     cache = Cache(scheduler_names=scheduler_names, default_queue=default_queue)
-    take_in = {
+    put = {
         NODE: cache.put_node,
         POD: cache.put_pod,
         POD_GROUP: cache.put_group,
@@ -53,6 +54,6 @@ def rehearse(
     }
     for obj in objects:
         kind = kind_of(obj)
-        if kind in take_in:
-            take_in[kind](obj)
+        if kind in put:
+            take_in(put[kind], obj)
     return run_cycle(cache.snapshot("rehearsal", now=now), config or default_config())

@@ -42,6 +42,7 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.failures import RETRY_SECONDS, Failures
+from hekla.scheduler.intake import take_in
 from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.podfeed import PodFeed
@@ -127,6 +128,7 @@ class _Scheduler:
                 tasks.create_task(source.run())
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._binder.run())
+            tasks.create_task(self._watch_configuration())
             await self._make_queues()
             for source in sources:
                 await source.synced()
@@ -189,6 +191,13 @@ class _Scheduler:
             log.debug("queue not made yet", queue=name, error=error)
             return False
         return True
+
+    async def _watch_configuration(self) -> None:
+        """Have a cycle when the configuration changed. A mounted ConfigMap is swapped by links: nobody tells."""
+        while self._settings.conf is not None:
+            await asyncio.sleep(self._settings.period)
+            if self._configuration.has_changed():
+                self._wake.set()
 
     async def _cycle_for_ever(self) -> None:
         pause = self._settings.coalesce
@@ -259,13 +268,7 @@ class _Feed:
         self._wake = wake
 
     def __call__(self, update: Update) -> None:
-        try:
-            changed = self._put(update.new) if update.new is not None else self._remove(update.obj)
-        except (KeyError, TypeError, ValueError) as error:
-            meta = update.obj.get("metadata") or {}
-            log.warning("object not understood", kind=update.obj.get("kind"), name=meta.get("name"), error=error)
-            return
-        if changed:
+        if take_in(self._put, update.new) if update.new is not None else self._remove(update.obj):
             self._wake.set()
 
 
@@ -282,20 +285,25 @@ class _Configuration:
             self._config = read_config(path, plugins_dir)
             self._seen = self._stamp(path)
 
+    def has_changed(self) -> bool:
+        return self._path is not None and self._stamp(self._path) != self._seen
+
     def current(self) -> Config:
-        if self._path is None:
+        if self._path is None or not self.has_changed():
             return self._config
+        self._seen = self._stamp(self._path)
         try:
-            stamp = self._stamp(self._path)
-            if stamp != self._seen:
-                self._seen = stamp
-                self._config = read_config(self._path, self._plugins_dir)
-                log.info("configuration read", path=self._path)
+            self._config = read_config(self._path, self._plugins_dir)
+            log.info("configuration read", path=self._path)
         except (OSError, ConfigError) as error:
             log.error("configuration not used, the last one stays in force", path=self._path, error=error)
         return self._config
 
     @staticmethod
-    def _stamp(path: Path) -> tuple[int, int]:
-        status = path.stat()
+    def _stamp(path: Path) -> tuple[int, int] | None:
+        """Changes when the file does; None while it cannot be looked at."""
+        try:
+            status = path.stat()
+        except OSError:
+            return None
         return (status.st_mtime_ns, status.st_size)
