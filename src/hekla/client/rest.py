@@ -20,7 +20,7 @@ from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
 from hekla.client.many import Portion, error_in, in_turns, portions
 from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.client.views import View, decode_list
+from hekla.client.views import View, decode_list, decode_object, decode_results
 from hekla.errors import ApiError, Disconnected, Forbidden, NotFound, TooLarge, error_from_status
 from hekla.log import get_logger
 
@@ -30,7 +30,8 @@ log = get_logger("client")
 _Objects = list[Obj]
 _Created = list[Obj | ApiError]
 _Bound = list[ApiError | None]
-_IN_FLIGHT = 64
+# Half of the connections: single requests always find one free.
+_IN_FLIGHT = 32
 _BATCHES_IN_FLIGHT = 2
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -190,16 +191,18 @@ class Client:
         """Place a pod. The server refuses one that is bound, gated, being deleted, or not of this uid."""
         await self._bind_one(Binding(namespace, pod, node, uid, annotations or {}))
 
-    async def create_many(self, kind: Kind, objs: Sequence[Obj]) -> _Created:
+    async def create_many(self, kind: Kind, objs: Sequence[Obj], *, view: View | None = None) -> _Created:
         """`create`, for many: what each became, or why not. One request for hundreds where the server offers it.
 
+        With a `view`, what they became holds what it names and nothing else.
         Raises Disconnected when an answer was lost: then some may have been created, and the caller looks again.
         """
         if len(objs) < 2 or not await self._offers_batches():
-            return await in_turns(objs, lambda obj: self._create_one(kind, obj), _IN_FLIGHT)
+            return await in_turns(objs, lambda obj: self._create_one(kind, obj, view), _IN_FLIGHT)
         sent = list(portions([{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in objs]))
         created: _Created = []
-        for portion, answer in zip(sent, await in_turns(sent, self._create_portion, _BATCHES_IN_FLIGHT), strict=True):
+        answers = await in_turns(sent, lambda portion: self._create_portion(portion, view), _BATCHES_IN_FLIGHT)
+        for portion, answer in zip(sent, answers, strict=True):
             created += [answer] * len(portion) if isinstance(answer, ApiError) else answer
         return created
 
@@ -274,13 +277,19 @@ class Client:
             path = POD.path(binding.namespace, binding.pod, "binding") + _query(dryRun="All")
             await self._object("POST", path, binding.to_object())
 
-    async def _create_one(self, kind: Kind, obj: Obj) -> Obj:
+    async def _create_one(self, kind: Kind, obj: Obj, view: View | None) -> Obj:
         async with self._turn:
-            return await self.create(kind, obj)
+            return await self._object("POST", kind.path(_namespace(kind, obj)), obj, view=view)
 
-    async def _create_portion(self, portion: Portion) -> _Created:
-        answer = await self._object("POST", OBJECT_BATCH.path(), {"items": portion})
-        return [error_in(result) or result["object"] for result in answer["results"]]
+    async def _create_portion(self, portion: Portion, view: View | None) -> _Created:
+        body = msgspec.json.encode({"items": portion})
+        answer = await self.transport.send("POST", OBJECT_BATCH.path(), body=body, headers=self._headers)
+        _check(answer.status, answer.body)
+        try:
+            results = decode_results(answer.body, view)
+        except msgspec.DecodeError as error:
+            raise _not_understood(answer.body) from error
+        return [error_from_status(result.status) if result.status else result.object or {} for result in results]
 
     async def _offers_batches(self) -> bool:
         if self._batches is None:
@@ -291,7 +300,9 @@ class Client:
                 self._batches = False
         return self._batches
 
-    async def _object(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Obj:
+    async def _object(
+        self, method: str, path: str, body: Any = None, *, content_type: str = "", view: View | None = None
+    ) -> Obj:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         data = b"" if body is None else msgspec.json.encode(body)
         answer = await self.transport.send(method, path, body=data, headers=headers)
@@ -299,7 +310,7 @@ class Client:
         if self._on_warning is not None:
             for warning in warnings_in(answer.headers):
                 self._on_warning(warning)
-        return _decode(answer.body)
+        return _decode(answer.body, view)
 
 
 def warnings_in(headers: Mapping[str, str]) -> list[str]:
@@ -322,9 +333,9 @@ def _query(**parameters: object) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def _decode(body: bytes) -> Obj:
+def _decode(body: bytes, view: View | None = None) -> Obj:
     try:
-        document = msgspec.json.decode(body)
+        document = decode_object(body, view)
     except msgspec.DecodeError as error:
         raise _not_understood(body) from error
     if not isinstance(document, dict):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import EntryPoint
 
-from hekla.api.batch import EVICTED_AT, JOB_FORWARDING, JobAction, JobEvent, JobPhase
+from hekla.api.batch import JOB_FORWARDING, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import (
@@ -22,9 +22,7 @@ from hekla.api.meta import (
     is_deleting,
     is_owned_by,
     key_of,
-    name_of,
     namespace_of,
-    timestamp,
 )
 from hekla.api.plugin_advice import advice
 from hekla.api.scheduling import PodGroupPhase
@@ -34,14 +32,15 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.job.commands import JobCommands
 from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Transition, next_phase, operation
-from hekla.controllers.job.model import Job, Pod, Task, read_job, read_pods
+from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_moved, job_moved
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.orders import Order, Waiting, decide
 from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
 from hekla.controllers.job.podindex import PodIndex
-from hekla.controllers.job.pods import Plan, build_pod, group_name, plan, victims
+from hekla.controllers.job.podmaker import PodMaker
+from hekla.controllers.job.pods import Plan, group_name, plan, victims
 from hekla.controllers.job.status import count_pods, new_status
 from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensure_claims, with_claim_names
 from hekla.controllers.job.writer import JobWriter, PodsFailed
@@ -91,7 +90,7 @@ class JobController:
         self._plugins = registered()
         self._objects = ObjectKeeper(client)
         self._pods = PodIndex()
-        self._groups: dict[str, tuple[tuple[int, int], Obj]] = {}
+        self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
         self._waiting: dict[str, Waiting] = {}
         self.runner = Runner("job", self.reconcile, clock=clock, workers=_WORKERS)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
@@ -265,8 +264,10 @@ class JobController:
             self._tell(job, WARNING, "PodGroupPending", message)
 
     def _wanted_group(self, job: Job) -> Obj:
-        """Made anew only when the Job's specification or the priority classes have changed."""
-        state = int(job.obj["metadata"].get("generation") or 0), self._sources.priorities.revision
+        """Made anew only when the Job as its user wrote it, or the priority classes, have changed."""
+        meta = job.obj["metadata"]
+        own = (meta.get("generation"), meta.get("labels"), meta.get("annotations"))
+        state = (*own, self._sources.priorities.revision)
         known = self._groups.get(job.uid)
         if known is not None and known[0] == state:
             return known[1]
@@ -283,24 +284,15 @@ class JobController:
         plugins: list[Configured],
         evicted: Mapping[str, datetime],
     ) -> tuple[list[Pod], list[str]]:
+        maker = PodMaker(job, claims=claims, plugins=plugins, evicted=evicted, rng=self._rng)
         try:
-            pods = [self._pod(job, task, index, claims, plugins) for task, index in wanted.create]
-            for pod in pods:
-                if name_of(pod) in evicted:
-                    pod["metadata"]["annotations"][EVICTED_AT] = timestamp(evicted[name_of(pod)])
+            created, failed = await self._write.create_pods(job, maker, wanted.create)
         except PluginRefused as error:
             self._tell(job, WARNING, "PluginError", str(error))
             raise
-        created, failed = await self._write.create_pods(job, pods)
         await self._write.mark_pods(job, wanted.surplus)
         await self._write.delete_pods(job, [*wanted.delete, *wanted.surplus])
-        return read_pods(created), failed
-
-    def _pod(self, job: Job, task: Task, index: int, claims: dict[str, str], plugins: list[Configured]) -> Obj:
-        pod = build_pod(job, task, index, claims=claims, rng=self._rng)
-        for configured in plugins:
-            configured.plugin.shape_pod(pod, job)
-        return pod
+        return created, failed
 
     def _next_phase(self, job: Job, action: str, counts: Counts) -> Transition:
         last_gang = int((job.obj.get("status") or {}).get("minAvailable") or 0)

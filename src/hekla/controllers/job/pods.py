@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
+
+import msgspec
 
 from hekla.api import batch
 from hekla.api.core import PodPhase
@@ -21,11 +22,15 @@ _SUFFIX_LENGTH = 12
 _DEFAULT_TASK = "default"
 
 
+# A task and an index in it.
+Place = tuple[Task, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What converging means now. `surplus` pods are marked before they are deleted: their going is no eviction."""
 
-    create: tuple[tuple[Task, int], ...]
+    create: tuple[Place, ...]
     surplus: tuple[Pod, ...]
     delete: tuple[Pod, ...]
 
@@ -89,27 +94,47 @@ def dependencies_ready(job: Job, task: Task, pods: list[Pod]) -> bool:
 
 def build_pod(job: Job, task: Task, index: int, *, claims: Mapping[str, str], rng: random.Random) -> Obj:
     """The pod `index` of a task, before plugins. `claims` maps names of PersistentVolumeClaims to mount paths."""
-    template = task.obj.get("template") or {}
-    spec = deepcopy(template.get("spec") or {})
-    meta = template.get("metadata") or {}
-    job_spec = job.obj["spec"]
-    for field in ("schedulerName", "priorityClassName"):
-        if not spec.get(field) and job_spec.get(field):
-            spec[field] = job_spec[field]
-    pod: Obj = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": pod_name(job, task, index),
-            "namespace": job.key.namespace,
-            "labels": {**(meta.get("labels") or {}), **_labels(job, task, index)},
-            "annotations": {**(meta.get("annotations") or {}), **_annotations(job, task, index)},
-            "ownerReferences": [owner_reference(job.obj, JOB)],
-        },
-        "spec": spec,
-    }
-    _mount_claims(job, spec, claims, rng)
-    return pod
+    return PodTemplate(job, task).build(index, claims=claims, rng=rng)
+
+
+class PodTemplate:
+    """What the pods of one task have in common, worked out and encoded once."""
+
+    def __init__(self, job: Job, task: Task) -> None:
+        template = task.obj.get("template") or {}
+        spec = dict(template.get("spec") or {})
+        job_spec = job.obj["spec"]
+        for field in ("schedulerName", "priorityClassName"):
+            if not spec.get(field) and job_spec.get(field):
+                spec[field] = job_spec[field]
+        meta = template.get("metadata") or {}
+        self._job, self._task = job, task
+        self._labels = {**(meta.get("labels") or {}), **_labels(job, task)}
+        self._annotations = {**(meta.get("annotations") or {}), **_annotations(job, task)}
+        self._rest = msgspec.json.encode({"spec": spec, "ownerReferences": [owner_reference(job.obj, JOB)]})
+
+    def build(self, index: int, *, claims: Mapping[str, str], rng: random.Random) -> Obj:
+        job, task = self._job, self._task
+        # Decoded anew, so that every pod is the caller's own to change: a tenth of the time of copying it.
+        rest = msgspec.json.decode(self._rest)
+        spec = rest["spec"]
+        labels = {**self._labels, batch.TASK_INDEX: str(index)}
+        if task.partition_size is not None:
+            labels[batch.PARTITION_ID] = str(task.partition_of(index))
+        pod: Obj = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": pod_name(job, task, index),
+                "namespace": job.key.namespace,
+                "labels": labels,
+                "annotations": {**self._annotations, batch.TASK_INDEX: str(index)},
+                "ownerReferences": rest["ownerReferences"],
+            },
+            "spec": spec,
+        }
+        _mount_claims(job, spec, claims, rng)
+        return pod
 
 
 def _is_target(job: Job, pod: Pod, occurrence: Occurrence, action: str) -> bool:
@@ -136,9 +161,8 @@ def _is_ready(task: Task | None, pods: list[Pod]) -> bool:
     return len(ready) >= task.min_available
 
 
-def _labels(job: Job, task: Task, index: int) -> dict[str, str]:
+def _labels(job: Job, task: Task) -> dict[str, str]:
     labels = {
-        batch.TASK_INDEX: str(index),
         batch.JOB_NAME: job.key.name,
         batch.TASK_SPEC: task.name or _DEFAULT_TASK,
         batch.JOB_NAMESPACE: job.key.namespace,
@@ -148,14 +172,11 @@ def _labels(job: Job, task: Task, index: int) -> dict[str, str]:
     labels |= {key: given[key] for key in (batch.PREEMPTABLE, batch.COOLDOWN_TIME) if key in given}
     if annotations_of(job.obj).get(batch.JOB_FORWARDING) == "true":
         labels[batch.JOB_FORWARDING] = "true"
-    if task.partition_size is not None:
-        labels[batch.PARTITION_ID] = str(task.partition_of(index))
     return labels
 
 
-def _annotations(job: Job, task: Task, index: int) -> dict[str, str]:
+def _annotations(job: Job, task: Task) -> dict[str, str]:
     annotations = {
-        batch.TASK_INDEX: str(index),
         batch.TASK_SPEC: task.name or _DEFAULT_TASK,
         GROUP_NAME: group_name(job),
         batch.JOB_NAME: job.key.name,

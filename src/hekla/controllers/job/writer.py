@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hekla.api.batch import OUT_OF_SYNC
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import Key, is_deleting, is_owned_by, key_of, name_of, namespace_of, uid_of
+from hekla.client.many import in_turns
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
-from hekla.controllers.job.model import Job, Pod, read_pod
+from hekla.controllers.job.model import Job, Pod, read_pod, read_pods
+from hekla.controllers.job.plugin import PluginRefused
 from hekla.controllers.job.podindex import PodIndex
+from hekla.controllers.job.podmaker import PodMaker
+from hekla.controllers.job.pods import Place
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import Sources
+from hekla.controllers.sources import TARGET, PodView, Sources
 from hekla.errors import AlreadyExists, ApiError, Conflict, Disconnected, HeklaError, NotFound
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _IN_FLIGHT = 32
+# One portion is made while the other is under way.
+_PORTION = 500
+_PORTIONS_AT_ONCE = 2
 
 
 class PodsFailed(ApiError):
     """Some pods could not be created or deleted; what could be done was done, the rest is tried again."""
+
+
+@dataclass(slots=True)
+class Made:
+    """What has come of making pods so far."""
+
+    created: list[Pod] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    refused: PluginRefused | None = None
 
 
 class JobWriter:
@@ -58,21 +75,43 @@ class JobWriter:
         """Write the Job itself."""
         self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, obj))
 
-    async def create_pods(self, job: Job, pods: Sequence[Obj]) -> tuple[list[Obj], list[str]]:
-        """The pods that are there now, and a line about each that could not be made."""
-        results = [
-            await self._take_pod(job, pod, result)
-            for pod, result in zip(pods, await self._client.create_many(POD, pods), strict=True)
-        ]
-        created = [result for result in results if not isinstance(result, Exception)]
-        failed = [
-            f"failed to create pod {name_of(pod)}, err: {result}"
-            for pod, result in zip(pods, results, strict=True)
-            if isinstance(result, Exception)
-        ]
-        if failed:
-            self._recorder.event(job.obj, WARNING, "FailedCreate", f"Error creating pods: [{' '.join(failed)}]")
-        return created, failed
+    async def create_pods(self, job: Job, maker: PodMaker, wanted: Sequence[Place]) -> tuple[list[Pod], list[str]]:
+        """The pods that are there now, and a line about each that could not be made.
+
+        They are made in portions, each when its turn comes: other jobs get theirs in between, and when the Job changes
+        meanwhile the rest is left to the next look at it.
+        """
+        made = Made()
+        portions = [wanted[first : first + _PORTION] for first in range(0, len(wanted), _PORTION)]
+        await in_turns(portions, lambda portion: self._create_portion(job, maker, portion, made), _PORTIONS_AT_ONCE)
+        if made.refused is not None:
+            raise made.refused
+        if made.failed:
+            self._recorder.event(job.obj, WARNING, "FailedCreate", f"Error creating pods: [{' '.join(made.failed)}]")
+        return made.created, made.failed
+
+    async def _create_portion(self, job: Job, maker: PodMaker, portion: Sequence[Place], made: Made) -> None:
+        if made.refused is not None or self._has_changed(job):
+            return
+        try:
+            pods = [maker.make(task, index) for task, index in portion]
+        except PluginRefused as error:
+            made.refused = error
+            return
+        for pod, result in zip(pods, await self._client.create_many(POD, pods, view=PodView), strict=True):
+            taken = await self._take_pod(job, pod, result)
+            if isinstance(taken, ApiError):
+                made.failed.append(f"failed to create pod {name_of(pod)}, err: {taken}")
+            else:
+                made.created += read_pods([taken])
+
+    def _has_changed(self, job: Job) -> bool:
+        """Whether what was decided about a Job no longer holds: it goes, was changed, or was given a Command."""
+        now = self._sources.jobs.get(job.key.name, job.key.namespace)
+        if now is None or uid_of(now) != job.uid or is_deleting(now):
+            return True
+        generation = job.obj["metadata"].get("generation")
+        return now["metadata"].get("generation") != generation or bool(self._sources.commands.count(TARGET, job.uid))
 
     async def mark_pods(self, job: Job, pods: Iterable[Pod]) -> None:
         """Note on pods that it is us who kill them: what happens to them from now on is no job event."""
