@@ -34,7 +34,7 @@ from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
-_DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP, POD)), (JOB, _UPDATE)}
+_DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)), (JOB, _UPDATE)}
 _CHECKED = {
     *((kind, _CREATE) for kind in (JOB, CRON_JOB, QUEUE, POD_GROUP, POD, JOB_FLOW, HYPER_NODE)),
     *((kind, _UPDATE) for kind in (JOB, CRON_JOB, QUEUE, JOB_FLOW, HYPER_NODE)),
@@ -57,6 +57,8 @@ class VolcanoAdmission:
     ) -> None:
         self._reader = reader
         self._groups = groups
+        # Without groups nothing is filled into pods, and none of the many has to be looked at.
+        self._defaulted = _DEFAULTED if groups is None else {*_DEFAULTED, (POD, _CREATE)}
         self._schedulers = schedulers
         self._max_queue_depth = max_queue_depth
         self._plugins = _lazy_flags(registered())
@@ -67,7 +69,7 @@ class VolcanoAdmission:
     async def mutate(self, review: Obj) -> Obj:
         request = review["request"]
         kind = _kind_of(request)
-        if (kind, request["operation"]) not in _DEFAULTED:
+        if (kind, request["operation"]) not in self._defaulted:
             return _allowed(request)
         before = request["object"]
         if kind == JOB and request["operation"] == _CREATE and (fault := unreadable(before)):
