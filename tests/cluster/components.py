@@ -48,7 +48,7 @@ def start_components(
 
 
 @contextlib.contextmanager
-def start_webhook(plane: ControlPlane, directory: Path, *, account: Path | None = None) -> Iterator[None]:
+def start_webhook(plane: ControlPlane, directory: Path, *flags: str, account: Path | None = None) -> Iterator[None]:
     """Admission over HTTPS, registered with the API server until the block ends.
 
     With `account`, a kubeconfig of its own, it cannot register itself; that is done for it.
@@ -62,7 +62,7 @@ def start_webhook(plane: ControlPlane, directory: Path, *, account: Path | None 
     command = [
         "webhook", "--kubeconfig", str(account or plane.kubeconfig), "--port", str(port),
         "--tls-cert-file", str(node.certificate), "--tls-private-key-file", str(node.key),
-        "--ca-cert-file", str(plane.credentials.ca),
+        "--ca-cert-file", str(plane.credentials.ca), *flags,
     ]  # fmt: skip
     url = f"https://127.0.0.1:{port}"
     if account is None:

@@ -27,9 +27,24 @@ spec:
 """
 
 
-@pytest.fixture
-def webhook(control_plane: ControlPlane, tmp_path: Path) -> Iterator[ControlPlane]:
-    with start_components(control_plane, tmp_path), start_webhook(control_plane, tmp_path):
+GROUPS = """
+resourceGroups:
+- resourceGroup: batch
+  object: {key: namespace, value: [grouped]}
+  labels: {pool: batch}
+  tolerations: [{key: batch-only, operator: Exists}]
+"""
+
+
+@pytest.fixture(scope="module")
+def webhook(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    folder = tmp_path_factory.mktemp("webhook")
+    groups = folder / "groups.yaml"
+    groups.write_text(GROUPS)
+    with (
+        start_components(control_plane, folder),
+        start_webhook(control_plane, folder, "--admission-conf", str(groups)),
+    ):
         eventually(lambda: apply(control_plane, "env", 9).returncode != 0, what="the API server asks the webhook")
         yield control_plane
 
@@ -58,3 +73,19 @@ def test_what_is_wrong_is_refused_all_at_once(webhook: ControlPlane) -> None:
     assert refused.returncode != 0
     assert "job 'minAvailable' should not be greater than total replicas" in refused.stderr
     assert "unable to find job plugin: nonsense" in refused.stderr
+
+
+def test_a_pod_is_sent_where_its_resource_group_says(webhook: ControlPlane) -> None:
+    subprocess.run([*kubectl(webhook), "create", "namespace", "grouped"], check=True, capture_output=True)
+    account = [*kubectl(webhook), "-n", "grouped", "get", "serviceaccount", "default"]
+    eventually(lambda: not subprocess.run(account, capture_output=True).returncode, what="the namespace has an account")
+    made = {}
+    for namespace in ("grouped", "default"):
+        run = [*kubectl(webhook), "-n", namespace, "run", "probe", "--image=any", "--dry-run=server", "-o", "json"]
+        made[namespace] = json.loads(subprocess.check_output(run))["spec"]
+    assert made["grouped"]["nodeSelector"] == {"pool": "batch"}
+    assert {"key": "batch-only", "operator": "Exists"} in made["grouped"]["tolerations"]
+    assert "nodeSelector" not in made["default"]
+    subprocess.run(
+        [*kubectl(webhook), "delete", "namespace", "grouped", "--wait=false"], check=True, capture_output=True
+    )
