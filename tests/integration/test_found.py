@@ -95,56 +95,76 @@ def test_a_gang_whose_binding_was_lost_is_tried_again_as_one() -> None:
 
 def test_a_command_for_a_queue_is_not_carried_out_again_by_one_who_hears_late() -> None:
     """An old leader, whose watch of commands had stopped, closed a queue again that had been opened since."""
-    stalled: list[asyncio.Event] = []
+    world = StallingWorld("old controllers", "/commands")
 
-    async def script(world: World) -> None:
-        stalled.append(asyncio.Event())
+    async def script(_: World) -> None:
         world.start("controllers", "old controllers")
         await asyncio.sleep(1)
         queue = await world.client.get(QUEUE, "default")
-        for action, state in (("CloseQueue", "Closed"), ("OpenQueue", "Open")):
-            await world.client.create(COMMAND, make.command(action, queue, "Queue"))
-            await world.until(lambda state=state: _state(world) == state, f"the queue is {state}")
+        await world.client.create(COMMAND, make.command("CloseQueue", queue, "Queue"))
+        world.stalled = True
+        await world.until(lambda: _state(world) == "Closed", "the queue is closed")
+        await world.client.create(COMMAND, make.command("OpenQueue", queue, "Queue"))
+        await world.until(lambda: _state(world) == "Open", "the queue is open")
         await asyncio.sleep(60)
         assert _state(world) == "Open"
-        stalled[0].set()
 
-    in_world(script, world=LateWorld(stalled))
+    in_world(script, world=world)
 
 
-class Late(Severable):
-    """A watch of commands that begins, and then says nothing until it may."""
+def test_a_command_is_not_judged_on_a_picture_older_than_the_last_decision() -> None:
+    """After half a minute without news a controller took its own write for lost, and a resume for pointless."""
+    world = StallingWorld("controllers", "/jobs")
 
-    def __init__(self, inner: Transport, stalled: list[asyncio.Event]) -> None:
+    async def script(_: World) -> None:
+        await world.client.create(JOB, job("first", 4, seconds=1000))
+        await world.until_phase("Running", "first")
+        made = await world.client.create(JOB, job("steady"))
+        await world.until_phase("Pending", "steady")
+        await asyncio.sleep(1)
+        world.stalled = True
+        for action in ("AbortJob", "ResumeJob"):
+            await world.client.create(COMMAND, make.command(action, made))
+            await asyncio.sleep(60)
+        world.stalled = False
+        await world.client.delete(JOB, "first", "default")
+        await world.until_phase("Completed", "steady")
+        assert world.job("steady")["status"]["retryCount"] == 1
+
+    in_world(script, world=world)
+
+
+class StallingWorld(World):
+    """The watches of one component for paths with `part` in them stand still while it is `stalled`."""
+
+    def __init__(self, component: str, part: str) -> None:
+        super().__init__()
+        self._component = component
+        self.part = part
+        self.stalled = False
+
+    def connect(self, name: str) -> Severable:
+        inner = InProcessTransport(self.app)
+        return Stalling(inner, self) if name == self._component else Severable(inner)
+
+
+class Stalling(Severable):
+    def __init__(self, inner: Transport, world: StallingWorld) -> None:
         super().__init__(inner)
-        self._stalled = stalled
+        self._world = world
 
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamedAnswer]:
         async with super().stream(method, path, headers=headers) as answer:
-            yield replace(answer, chunks=self._late(answer.chunks)) if "/commands" in path else answer
+            yield replace(answer, chunks=self._held(answer.chunks)) if self._world.part in path else answer
 
-    async def _late(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The first command comes through, its end and everything after it later."""
-        first = True
+    async def _held(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for chunk in chunks:
-            if not first:
-                await self._stalled[0].wait()
-            first = False
+            while self._world.stalled:
+                await asyncio.sleep(1)
             yield chunk
-
-
-class LateWorld(World):
-    def __init__(self, stalled: list[asyncio.Event]) -> None:
-        super().__init__()
-        self._stalled = stalled
-
-    def connect(self, name: str) -> Severable:
-        if name == "old controllers":
-            return Late(InProcessTransport(self.app), self._stalled)
-        return super().connect(name)
 
 
 def _bound_by(commit: Commit) -> int:

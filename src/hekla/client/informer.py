@@ -85,6 +85,7 @@ class Informer:
         async for news in changes:
             if isinstance(news, Relisted):
                 self._replace(news.items)
+                self._advance(news.revision)
                 self._synced.set()
             else:
                 for change in news:
@@ -119,7 +120,7 @@ class Informer:
 
     @property
     def revision(self) -> int:
-        """The newest revision of an object of this kind that has been seen."""
+        """Everything that happened to this kind up to here has been seen."""
         return self._revision
 
     async def wait_for(self, revision: int, seconds: float) -> bool:

@@ -49,6 +49,7 @@ class Relisted:
     """The whole state at a revision: what is not in it no longer exists."""
 
     items: list[Obj]
+    revision: int
 
 
 async def watch(
@@ -168,7 +169,7 @@ async def follow(
                 listed = await client.list(
                     kind, namespace, label_selector=label_selector, field_selector=field_selector, view=view
                 )
-                yield Relisted(listed.items)
+                yield Relisted(listed.items, int(listed.resource_version or 0))
                 revision = listed.resource_version
             stream = watch_many(
                 client,

@@ -42,12 +42,12 @@ async def run(
     metrics = ControllerMetrics(sources, clock)
     recorder = Recorder(client, COMPONENT, clock=clock, rng=rng)
     jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
-    queues = QueueController(client, sources, clock=clock, recorder=recorder)
-    groups = PodGroupController(client, sources, clock=clock, schedulers=schedulers)
-    emptied = EmptiedGroupController(client, sources, clock=clock)
+    queues = QueueController(client, sources, recorder=recorder)
+    groups = PodGroupController(client, sources, schedulers=schedulers)
+    emptied = EmptiedGroupController(client, sources)
     garbage = GarbageController(client, sources, clock=clock)
     flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
-    templates = JobTemplateController(client, sources, clock=clock)
+    templates = JobTemplateController(client, sources)
     try:
         async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
             if metrics_address:

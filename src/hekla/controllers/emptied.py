@@ -11,7 +11,6 @@ from hekla.api.meta import Key, controller_of, is_deleting, key_of, uid_of
 from hekla.api.scheduling import BARE_GROUP_PREFIX
 from hekla.client.informer import Update
 from hekla.client.rest import Client
-from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import BARE_OWNER, Sources
 from hekla.errors import NotFound
@@ -20,11 +19,11 @@ _SCALED: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET)
 
 
 class EmptiedGroupController:
-    def __init__(self, client: Client, sources: Sources, *, clock: Clock) -> None:
+    def __init__(self, client: Client, sources: Sources) -> None:
         self._client = client
         self._pods = sources.pods
         self._groups = sources.groups
-        self.runner = Runner("emptied group", self.reconcile, clock=clock)
+        self.runner = Runner("emptied group", self.reconcile)
         sources.pods.subscribe(self._pod_changed)
         sources.groups.subscribe(self._group_changed)
 

@@ -23,7 +23,7 @@ class GarbageController:
         self._client = client
         self._jobs = sources.jobs
         self._clock = clock
-        self.runner = Runner("garbage", self.reconcile, clock=clock, workers=1)
+        self.runner = Runner("garbage", self.reconcile, workers=1)
         sources.jobs.subscribe(self._changed)
 
     async def reconcile(self, key: Key) -> float | None:

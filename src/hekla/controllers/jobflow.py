@@ -85,7 +85,7 @@ class JobFlowController:
         self._templates = sources.templates
         self._clock = clock
         self._recorder = recorder
-        self.runner = Runner("jobflow", self.reconcile, clock=clock)
+        self.runner = Runner("jobflow", self.reconcile)
         sources.flows.subscribe(lambda update: self.runner.enqueue(key_of(update.obj)))
         sources.jobs.subscribe(self._job_changed)
         sources.templates.subscribe(self._template_changed)

@@ -6,17 +6,16 @@ from hekla.api.kinds import JOB_TEMPLATE
 from hekla.api.meta import Key, is_deleting, key_of, labels_of, name_of
 from hekla.client.informer import Update
 from hekla.client.rest import Client
-from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import CREATED_BY_TEMPLATE, TEMPLATE, Sources
 
 
 class JobTemplateController:
-    def __init__(self, client: Client, sources: Sources, *, clock: Clock) -> None:
+    def __init__(self, client: Client, sources: Sources) -> None:
         self._client = client
         self._templates = sources.templates
         self._jobs = sources.jobs
-        self.runner = Runner("jobtemplate", self.reconcile, clock=clock, workers=1)
+        self.runner = Runner("jobtemplate", self.reconcile, workers=1)
         sources.templates.subscribe(lambda update: self.runner.enqueue(key_of(update.obj)))
         sources.jobs.subscribe(self._job_changed)
 

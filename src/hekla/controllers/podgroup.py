@@ -26,7 +26,6 @@ from hekla.api.pod_resources import Amounts, add, as_text, quota_usage
 from hekla.api.scheduling import BARE_GROUP_PREFIX, GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME_ANNOTATION, PodGroupPhase
 from hekla.client.informer import Update
 from hekla.client.rest import Client
-from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
 from hekla.errors import AlreadyExists, NotFound
@@ -41,12 +40,12 @@ _TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
 
 class PodGroupController:
     def __init__(
-        self, client: Client, sources: Sources, *, clock: Clock, schedulers: tuple[str, ...] = (batch.SCHEDULER_NAME,)
+        self, client: Client, sources: Sources, *, schedulers: tuple[str, ...] = (batch.SCHEDULER_NAME,)
     ) -> None:
         self._client = client
         self._pods = sources.pods
         self._schedulers = schedulers
-        self.runner = Runner("podgroup", self.reconcile, clock=clock)
+        self.runner = Runner("podgroup", self.reconcile)
         sources.pods.subscribe(self._changed)
 
     async def reconcile(self, key: Key) -> float | None:

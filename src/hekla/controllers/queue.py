@@ -15,7 +15,6 @@ from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
-from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import QUEUE_INDEX, TARGET, Sources
 from hekla.errors import AlreadyExists, NotFound
@@ -41,14 +40,14 @@ def decide_state(state: str, action: str, groups: int) -> str:
 
 
 class QueueController:
-    def __init__(self, client: Client, sources: Sources, *, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, client: Client, sources: Sources, *, recorder: Recorder) -> None:
         self._client = client
         self._queues = sources.queues
         self._groups = sources.groups
         self._commands = sources.commands
         self._recorder = recorder
         self._settled = asyncio.Event()
-        self.runner = Runner("queue", self.reconcile, clock=clock)
+        self.runner = Runner("queue", self.reconcile)
         sources.queues.subscribe(self._queue_changed)
         sources.groups.subscribe(self._group_changed)
         sources.commands.subscribe(self._command_changed)

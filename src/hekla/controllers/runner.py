@@ -16,14 +16,11 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import Key, is_deleting, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.workqueue import WorkQueue
-from hekla.clock import Clock
 from hekla.errors import Conflict, HeklaError
 from hekla.log import get_logger
 
 log = get_logger("controllers")
 
-# A write that is not seen for this long will not be: the watch was re-listed past it.
-_UNSEEN_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 5.0
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
@@ -33,7 +30,6 @@ Reconcile = Callable[[Key], Awaitable[float | None]]
 class _Unseen:
     """What was written for a key and has not come back yet."""
 
-    deadline: float = 0.0
     written: dict[Informer, int] = field(default_factory=dict)
     deleted: list[tuple[Informer, Key, str]] = field(default_factory=list)
 
@@ -47,10 +43,9 @@ class _Unseen:
 class Runner:
     """Runs `reconcile` for keys; it returns the seconds after which to look again, or None."""
 
-    def __init__(self, name: str, reconcile: Reconcile, *, clock: Clock, workers: int = 4) -> None:
+    def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 4) -> None:
         self._name = name
         self._reconcile = reconcile
-        self._clock = clock
         self._workers = workers
         self._queue: WorkQueue[Key] = WorkQueue()
         self._unseen: dict[Key, _Unseen] = {}
@@ -103,7 +98,7 @@ class Runner:
 
     async def _look(self, key: Key) -> None:
         if self._has_unseen(key):
-            # What we wait for brings the key back; the timer is for the case that it never comes.
+            # What we wait for brings the key back, or, where it came with a list, the timer does.
             self._held_back.add(key)
             self._queue.add_after(key, _LOOK_AGAIN_SECONDS)
             return
@@ -125,15 +120,14 @@ class Runner:
                 self._queue.add_after(key, again)
 
     def _waiting_for(self, key: Key) -> _Unseen:
-        found = self._unseen.setdefault(key, _Unseen())
-        found.deadline = self._clock.monotonic() + _UNSEEN_SECONDS
-        return found
+        return self._unseen.setdefault(key, _Unseen())
 
     def _has_unseen(self, key: Key) -> bool:
         waiting = self._unseen.get(key)
         if waiting is None:
             return False
-        if waiting.remain() and self._clock.monotonic() < waiting.deadline:
+        # However late a watch is, it comes: by an event, or by a list that is newer than the write.
+        if waiting.remain():
             return True
         del self._unseen[key]
         return False

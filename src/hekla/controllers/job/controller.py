@@ -92,7 +92,7 @@ class JobController:
         self._pods = PodIndex()
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
         self._waiting: dict[str, Waiting] = {}
-        self.runner = Runner("job", self.reconcile, clock=clock, workers=_WORKERS)
+        self.runner = Runner("job", self.reconcile, workers=_WORKERS)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
         sources.jobs.subscribe(self._job_changed)
