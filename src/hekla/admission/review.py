@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from functools import partial
 from importlib.metadata import EntryPoint
 
@@ -29,7 +28,7 @@ from hekla.admission.resource_groups import GroupsFile, default_pod
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import Flag, flags_of, registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
-from hekla.api.meta import name_of, namespace_of
+from hekla.api.meta import copy_of, name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader
 
@@ -74,7 +73,7 @@ class VolcanoAdmission:
         before = request["object"]
         if kind == JOB and request["operation"] == _CREATE and (fault := unreadable(before)):
             return _refused(request, fault)
-        after = deepcopy(before)
+        after = copy_of(before)
         try:
             await self._default(kind, after, request)
         except InvalidQuantity as error:
@@ -102,7 +101,7 @@ class VolcanoAdmission:
 
         For tools that want to tell all mistakes at once: a server stops at the schema's.
         """
-        filled = deepcopy(obj)
+        filled = copy_of(obj)
         request = {"operation": _CREATE, "object": filled, "namespace": namespace_of(obj)}
         try:
             await self._default(kind, filled, request)

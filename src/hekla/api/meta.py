@@ -78,6 +78,15 @@ def owner_reference(owner: Obj, kind: Kind) -> dict[str, Any]:
     }
 
 
+def copy_of(value: Any) -> Any:
+    """A copy of what came from JSON, to change at will: several times as fast as `copy.deepcopy`."""
+    if type(value) is dict:
+        return {name: copy_of(below) for name, below in value.items()}
+    if type(value) is list:
+        return [copy_of(below) for below in value]
+    return value
+
+
 def timestamp(moment: datetime) -> str:
     """RFC 3339 with seconds, as metav1.Time."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -75,6 +75,7 @@ def format_binary(value: Decimal | int) -> str:
     return str(number)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def canonical(text: str | int | float) -> str:
     """The form the API server stores: same value and same family (binary or decimal) as the input."""
     if str(text)[-1:] == "i":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.pod_rules import pod_spec_problems
@@ -98,12 +99,19 @@ def _name_problems(name: str, kind: Kind) -> list[Problem]:
 
 def _key_problems(field: str, key: str, checked: str = "") -> list[Problem]:
     """`checked` is the key as it is judged, where that differs from the key as it is shown."""
-    prefix, slash, name = (checked or key).rpartition("/")
+    fault = _key_fault(checked or key)
+    return [invalid(field, key, fault)] if fault else []
+
+
+@lru_cache(maxsize=4096)
+def _key_fault(key: str) -> str:
+    """The same few keys come with every object."""
+    prefix, slash, name = key.rpartition("/")
     if slash and (not _SUBDOMAIN.fullmatch(prefix) or len(prefix) > 253):
-        return [invalid(field, key, f"prefix part {_SUBDOMAIN_TEXT}")]
+        return f"prefix part {_SUBDOMAIN_TEXT}"
     if len(name) > 63:
-        return [invalid(field, key, "name part must be no more than 63 bytes")]
-    return [] if _QUALIFIED.fullmatch(name) else [invalid(field, key, _QUALIFIED_TEXT)]
+        return "name part must be no more than 63 bytes"
+    return "" if _QUALIFIED.fullmatch(name) else _QUALIFIED_TEXT
 
 
 def validate_pod(pod: Obj) -> list[Problem]:

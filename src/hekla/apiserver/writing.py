@@ -155,8 +155,9 @@ class Writer:
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
             assert self._admitter is not None
-            obj = await self._admitter.mutate(resource, "CREATE", obj, None, options.dry_run, options.user)
-            self._shape(resource, obj, Options(quiet=True))
+            before, obj = obj, await self._admitter.mutate(resource, "CREATE", obj, None, options.dry_run, options.user)
+            if obj is not before:
+                self._shape(resource, obj, Options(quiet=True))
         if resource.storage == "/pods":
             default_pod_status(obj)
         # 3. Everything that is wrong with it, at once.
