@@ -78,11 +78,10 @@ def test_q03_a_scale_down_is_no_eviction() -> None:
         await bench.until_running(3)
         await bench.scale("demo", 0, 1)
         for name in ("demo-worker-1", "demo-worker-2"):
-
-            async def is_going(name: str = name) -> bool:
-                return is_deleting(await bench.client.get(POD, name, "default"))
-
-            await bench.until(is_going, f"{name} is told to go")
+            await bench.until(
+                lambda name=name: is_deleting(bench.store.object(POD, name, "default") or {"metadata": {}}),
+                f"{name} is told to go",
+            )
             await bench.end(name, "Failed", 143)
         await bench.settle()
         status = await status_of(bench)
