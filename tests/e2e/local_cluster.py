@@ -85,6 +85,7 @@ def running(data_dir: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
     try:
         eventually(lambda: _is_ready(process, output), seconds=60, what="hekla up is ready")
         yield process
+        assert refused_to_components(data_dir) == [], "a role in local/roles.py lacks something"
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -92,6 +93,13 @@ def running(data_dir: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
                 process.wait(60)
         process.kill()
         process.wait()
+
+
+def refused_to_components(data_dir: Path) -> list[str]:
+    """What our own components wanted and were not allowed, as the API server's log tells it."""
+    log = data_dir / "logs" / "apiserver.log"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return [line for line in lines if "hekla.access: forbidden" in line]
 
 
 def _is_ready(process: subprocess.Popen[str], output: Path) -> bool:

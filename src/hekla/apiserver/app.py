@@ -117,9 +117,7 @@ class App:
             request.body = await _body(receive, request)
         route = parse_route(request.path)
         if not request.user.is_master and not _is_batch(route, request):
-            self.access.authorizer.check(
-                request.user, request_attributes(request.method, request.path, request.query, route)
-            )
+            self.access.permit(request.user, request_attributes(request.method, request.path, request.query, route))
         resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
         if route is not None and _is_batch(route, request):
             request.verb, request.resource = request.method, route.plural
@@ -203,7 +201,7 @@ def build_app(
     below = Subresources(
         store, writer, verbs, clock=clock, logs=logs, token_requests=TokenRequests(store, tokens, clock=clock)
     )
-    batches = Batches(store, registry, writer, access.authorizer, clock=clock)
+    batches = Batches(store, registry, writer, access, clock=clock)
     return App(store, registry, writer, verbs, below, batches, access, clock=clock, root_ca=root_ca)
 
 

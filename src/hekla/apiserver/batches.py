@@ -17,8 +17,8 @@ import msgspec
 from hekla.api.batches import BATCH_GROUP, BINDING_BATCH, OBJECT_BATCH
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import timestamp
+from hekla.apiserver.access.access import Access
 from hekla.apiserver.access.attributes import Attributes
-from hekla.apiserver.access.rbac import Authorizer
 from hekla.apiserver.access.user import User
 from hekla.apiserver.decoding import decode_object
 from hekla.apiserver.path import Route
@@ -36,11 +36,9 @@ _BETWEEN_BREATHS = 64
 
 
 class Batches:
-    def __init__(
-        self, store: Store, registry: Registry, writer: Writer, authorizer: Authorizer, *, clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, registry: Registry, writer: Writer, access: Access, *, clock: Clock) -> None:
         self._store = store
-        self._authorizer = authorizer
+        self._access = access
         self._registry = registry
         self._writer = writer
         self._clock = clock
@@ -76,7 +74,7 @@ class Batches:
             return no_such_path()
         namespace = str(obj["metadata"].get("namespace") or "default") if resource.kind.namespaced else ""
         try:
-            self._authorizer.check(user, Attributes("create", resource.kind.group, resource.kind.plural, "", namespace))
+            self._access.permit(user, Attributes("create", resource.kind.group, resource.kind.plural, "", namespace))
         except Forbidden as error:
             return error
         return Wanted(resource, namespace, obj)
@@ -84,7 +82,7 @@ class Batches:
     async def _bind(self, items: list[Any], user: User, *, together: bool) -> Response:
         binds = [self._prepared(item) for item in items]
         for namespace in {bind.key.namespace for bind in binds}:
-            self._authorizer.check(user, Attributes("create", POD.group, POD.plural, "binding", namespace))
+            self._access.permit(user, Attributes("create", POD.group, POD.plural, "binding", namespace))
         if together and len({bind.key for bind in binds}) < len(binds):
             raise BadRequest("a pod occurs twice in an all-or-nothing batch")
         # What costs time is done ahead, with turns for others; nothing may come between what follows.

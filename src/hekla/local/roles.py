@@ -24,7 +24,7 @@ CONTROLLERS: tuple[Rule, ...] = (
     ("batch.volcano.sh", "jobs", ("create", "delete", "get", "list", "update", "watch")),
     ("batch.volcano.sh", "cronjobs", _READ),
     ("batch.volcano.sh", "jobs/status cronjobs/status", ("patch", "update")),
-    ("bus.volcano.sh", "commands", ("delete", "list", "patch", "watch")),
+    ("bus.volcano.sh", "commands", ("delete", "get", "list", "patch", "watch")),
     ("flow.volcano.sh", "jobflows jobtemplates", _WATCH),
     ("flow.volcano.sh", "jobflows/status jobtemplates/status", ("patch", "update")),
     ("scheduling.volcano.sh", "podgroups", ("create", "delete", "get", "list", "patch", "watch")),
@@ -59,12 +59,14 @@ WEBHOOK: tuple[Rule, ...] = (
     ("scheduling.volcano.sh", "queues", ("get", "list")),
 )
 NODE: tuple[Rule, ...] = (
-    ("core", "nodes", ("create", "get")),
+    ("core", "nodes", ("create", "get", "patch")),
     ("core", "nodes/status", ("patch",)),
     ("core", "pods", ("delete", "get", "list", "watch")),
     ("core", "pods/status", ("patch",)),
     ("core", "namespaces services", _WATCH),
-    ("core", "configmaps secrets persistentvolumeclaims persistentvolumes", ("get",)),
+    # As a kubelet: what pods have mounted is followed while they run.
+    ("core", "configmaps secrets", _READ),
+    ("core", "persistentvolumeclaims persistentvolumes", ("get",)),
     ("core", "serviceaccounts/token", ("create",)),
     ("core", "events", _TELL),
     ("coordination.k8s.io", "leases", ("create", "patch")),

@@ -38,6 +38,10 @@ class Authenticator:
             self._heard[authorization] = user
         return user
 
+    def is_fixed(self, user: User) -> bool:
+        """Whether the user has a token that was handed out beforehand."""
+        return user in self._fixed
+
     def holder(self, token: str) -> User | None:
         known = self._holders.get(hash_token(token))
         if known is not None:
