@@ -116,6 +116,10 @@ def test_containers_see_their_image_and_nothing_of_it_changes(account: str) -> N
     asyncio.run(main())
 
 
+def state_of(pod: Obj) -> Obj:
+    return state(pod) if (pod.get("status") or {}).get("containerStatuses") else {}
+
+
 async def _look(node: Rig) -> None:
     script = "ls /; cat /note; sh ./tool; ls /tmp; touch ./new /new; echo $COLOUR $HOME"
     only_args = {"image": "small", "command": None, "args": [script]}
@@ -131,6 +135,13 @@ async def _look(node: Rig) -> None:
     assert node.log(pod) == "tool\ny/usr/bin/env\n\n/tmp:\nleft\n", pod
 
     await node.create_pod("broken", "true", container={"image": "broken"})
-    ended = state(await node.finished("broken"))["terminated"]
+    pod = await node.until("broken", lambda pod: bool(state_of(pod).get("waiting", {}).get("message")))
+    assert state(pod)["waiting"]["reason"] == "ErrImageNeverPull"
+    assert state(pod)["waiting"]["message"].endswith("which is not there: make it")
+    # What was missing may come.
+    (node.home / "nowhere").mkdir()
+    assert phase(await node.finished("broken")) == "Succeeded"
+
+    await node.create_pod("unmapped", container={"image": "unmapped", "command": None})
+    ended = state(await node.finished("unmapped"))["terminated"]
     assert ended["reason"] == "ErrImageNeverPull"
-    assert ended["message"].endswith("which is not there: make it")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hekla.node.user_ids import Range, missing_for_ids, range_in
-from tests.node.rig import USER, Rig, phase, rig, sweep_as
+from tests.node.rig import USER, Rig, phase, rig, state, sweep_as
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,17 @@ async def _users(node: Rig) -> None:
     who = {"runAsUser": 7, "runAsGroup": 8, "fsGroup": 99, "supplementalGroups": [5]}
     await node.create_pod("member", script, container=container, volumes=volumes, securityContext=who)
     assert node.log(await node.finished("member")) == "8 5 99\nopen sesame 99\n"
+    # A program that is closed to who is to run it: which folder is in the way.
+    owner = {
+        "name": "first",
+        "image": "any",
+        "command": ["sh", "-c", "mkdir -m 700 /shared/mine; cp /bin/true /shared/mine"],
+    }
+    owner |= {"volumeMounts": container["volumeMounts"][:1], "securityContext": {"runAsUser": 0}}
+    own = {**container, "command": ["/shared/mine/true"], "securityContext": {"runAsUser": 7}}
+    await node.create_pod("closed", initContainers=[owner], container=own, volumes=volumes)
+    ended = state(await node.finished("closed"))["terminated"]
+    assert ended["message"] == 'exec: "/shared/mine/true": permission denied (/shared/mine is closed to user 7)'
     # More than there are: the user's own id is shown under that number.
     await node.create_pod("beyond", "id -u", securityContext={"runAsUser": 2_000_000_000})
     assert node.log(await node.finished("beyond")) == "2000000000\n"

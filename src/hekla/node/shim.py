@@ -335,6 +335,16 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def closed_part(path: str) -> str:
+    """The first folder on the way to a program that we may not enter, links followed; empty where there is none."""
+    parts = os.path.realpath(path).split("/")[1:-1]
+    for length in range(1, len(parts) + 1):
+        folder = "/" + "/".join(parts[:length])
+        if not os.access(folder, os.X_OK):
+            return folder
+    return ""
+
+
 def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     program = argv[0]
     if "/" in program:
@@ -342,15 +352,18 @@ def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     else:
         candidates = [os.path.join(folder, program) for folder in env.get("PATH", os.defpath).split(":") if folder]
     refusal: OSError | None = None
+    refused = ""
     for candidate in candidates:
         try:
             os.execve(candidate, argv, env)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            refusal = error
+            refusal, refused = error, candidate
     if refusal is not None:
-        raise OSError(refusal.errno, f'exec: "{program}": {(refusal.strerror or "").lower()}')
+        closed = closed_part(refused)
+        why = f" ({closed} is closed to user {os.getuid()})" if closed else ""
+        raise OSError(refusal.errno, f'exec: "{program}": {(refusal.strerror or "").lower()}{why}')
     where = "no such file or directory" if "/" in program else "executable file not found in $PATH"
     raise OSError(0, f'exec: "{program}": {where}')
 

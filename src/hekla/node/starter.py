@@ -26,7 +26,7 @@ from hekla.node.exec import LaunchError
 from hekla.node.hooks import env as env_hook
 from hekla.node.hooks import gpus, hosts, mounts, volumes
 from hekla.node.hooks.capabilities import kept_capabilities
-from hekla.node.hooks.images import ImageError
+from hekla.node.hooks.images import ImageError, ImageMissing
 from hekla.node.hooks.service_env import service_environment
 from hekla.node.hooks.sources import MissingSource, Sources, references, token_requests
 from hekla.node.living_sources import KINDS
@@ -39,6 +39,7 @@ from hekla.node.runtime import (
     Waiting,
     init_containers,
     main_containers,
+    restart_policy,
 )
 from hekla.node.sandbox import Sandbox, open_sandbox
 from hekla.node.shim import START_ERROR, START_ERROR_CODE, ContainerSpec
@@ -110,6 +111,9 @@ class Starter:
             spec = self._spec(pod, container, number, sources, sandbox, image)
             remember(self._directory, state.name, spec)
         except ImageError as error:
+            # As kubelets wait for an image. A pod that is to run once and cannot as it is written has failed.
+            if isinstance(error, ImageMissing) or restart_policy(pod) != "Never":
+                return self._wait(pod, state, Reason.NO_IMAGE, str(error))
             return self._never_started(pod, state, Reason.NO_IMAGE, str(error))
         except (MissingSource, mounts.MountError, gpus.NoFreeGpu) as error:
             return self._wait(pod, state, Reason.CONFIG_ERROR, str(error))

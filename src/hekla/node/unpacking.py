@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hekla.api.kinds import Obj
 from hekla.node.directory import remove_tree
-from hekla.node.hooks.images import ImageError, Images, command_line
+from hekla.node.hooks.images import ImageError, ImageMissing, Images, command_line
 
 STORE = "images"
 _LOCK = ".lock"
@@ -50,7 +50,7 @@ def ready_image(container: Obj, images: Images, data_dir: Path) -> ReadyImage:
         above = tuple(_folder(layer, data_dir) for layer in reversed(image.layers))
     except FileNotFoundError as error:
         hint = f": {image.hint}" if image.hint else ""
-        raise ImageError(f'image "{name}" needs {error.filename}, which is not there{hint}') from error
+        raise ImageMissing(f'image "{name}" needs {error.filename}, which is not there{hint}') from error
     except (OSError, tarfile.TarError) as error:
         raise ImageError(f'image "{name}": {error}') from error
     return ReadyImage(command, image.environment, image.working_dir, base, above)

@@ -49,6 +49,10 @@ class ImageError(HeklaError):
     """The image cannot be run here. The text tells the person what to do."""
 
 
+class ImageMissing(ImageError):
+    """Something of the image is not there, and may come: as with an image that could not be pulled yet."""
+
+
 class Images:
     """The table, read again when its file changes. One that does not parse is refused, the old one stays in force."""
 
