@@ -1,0 +1,69 @@
+"""What pods may have of the machine: `--images`, `--allow-host-path`, `--outgoing`, GPUs shared by several nodes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.local_cluster import HEKLA, HELLO_GANG, LocalCluster, clean_environment, start_cluster
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  nodeName: NODE
+  restartPolicy: Never
+  containers:
+    - name: main
+      image: tool:1
+      args: ["SCRIPT"]
+      resources: {limits: {nvidia.com/gpu: 1}}
+      volumeMounts: [{name: machine, mountPath: /machine}]
+  volumes: [{name: machine, hostPath: {path: PATH}}]
+"""
+
+
+def start(cluster: LocalCluster, name: str, **words: object) -> None:
+    text = POD.replace("NAME", name)
+    for word, value in words.items():
+        text = text.replace(word.upper(), str(value))
+    cluster.kubectl("apply", "-f", "-", stdin=text)
+
+
+def test_pods_have_what_the_flags_give_them_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "images.yaml").write_text("tool: {entrypoint: [sh, -c]}")
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "shown" / "word").write_text("hello")
+    flags = ["--images", str(tmp_path / "images.yaml"), "--allow-host-path", str(tmp_path / "shown")]
+    with start_cluster(tmp_path / "data", *flags, "--nodes", "2", "--node-gpus", "2", "--outgoing", "none") as cluster:
+        say = "cat /machine/word; echo GPU $CUDA_VISIBLE_DEVICES"
+        for node in range(2):
+            start(cluster, f"on-{node}", node=f"local-{node}", script=say, path=tmp_path / "shown")
+        start(cluster, "refused", node="local-0", script="true", path=tmp_path)
+        said = []
+        for name, phase in (("on-0", "Succeeded"), ("on-1", "Succeeded"), ("refused", "Failed")):
+            cluster.kubectl("wait", f"pod/{name}", f"--for=jsonpath={{.status.phase}}={phase}", "--timeout=60s")
+            said.append(cluster.kubectl("logs", name, check=False))
+        # The nodes share the machine's devices: the second node's have numbers of their own.
+        assert said[:2] == ["helloGPU 0\n", "helloGPU 2\n"]
+        assert "is not among the paths" in cluster.get("pod", "refused")["status"]["message"]
+        # They are for the one who starts a cluster.
+        done = cluster.hekla("run", HELLO_GANG, "--images", tmp_path / "images.yaml", check=False)
+        assert done.returncode == 1
+        assert "a cluster is there already" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("tool: {entrypont: [sh]}", "unknown key entrypont"), ("tool: [", "images.yaml")]
+)
+def test_a_wrong_table_of_images_is_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
+    table = tmp_path / "images.yaml"
+    table.write_text(text)
+    command = [HEKLA, "run", HELLO_GANG, "--images", table, "--data-dir", tmp_path / "data"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environment())
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
