@@ -147,5 +147,12 @@ def test_an_argument_a_plugin_does_not_know_is_a_warning_where_it_stands(
     assert lint(tmp_path, text, capsys) == (0, [("warning", 8, "spec.plugins[svc]")])
 
 
+def test_every_warning_of_admission_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugins = 'plugins: {pytorch: ["--master=boss"], svc: ["--nope"]}\n  queue: research'
+    status, found = lint(tmp_path, job().replace("queue: research", plugins), capsys)
+    assert status == 0
+    assert {field for _, _, field in found} == {"spec.plugins[pytorch]", "spec.plugins[svc]"}
+
+
 def test_the_service_accounts_of_pods_are_taken_for_granted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint(tmp_path, PODS, capsys) == (0, [])

@@ -115,7 +115,9 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.headers = {name.decode().title(): value.decode() for name, value in message.get("headers") or ()}
+            for raw, value in message.get("headers") or ():
+                name, text = raw.decode().title(), value.decode()
+                self.headers[name] = f"{self.headers[name]}, {text}" if name in self.headers else text
             self.started.set()
             return
         if message.get("body"):
