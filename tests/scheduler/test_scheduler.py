@@ -323,6 +323,43 @@ def test_where_the_server_can_a_gang_is_bound_in_one_write() -> None:
     on_stage(script)
 
 
+SMALL = [f"s{number}" for number in range(6)]
+MANY = {
+    "nodes": [{"name": "n1", "cpu": 8}],
+    "groups": [{"name": name, "min": 1, "pods": [{}], "phase": "Inqueue"} for name in SMALL],
+}
+
+
+def test_where_the_server_can_small_gangs_share_a_write() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(MANY)
+        line = stage.start()
+        await stage.until_bound(*(f"{name}-t-0" for name in SMALL))
+        assert len([write for write in line.writes if is_binding(write)]) == 1
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_gangs_that_are_refused_together_go_alone() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(MANY)
+        line = stage.start()
+        attempts: list[str] = []
+
+        def refuse_the_first(write: str) -> str:
+            if is_binding(write):
+                attempts.append(write)
+            return "refuse" if is_binding(write) and len(attempts) == 1 else ""
+
+        line.fault = refuse_the_first
+        await stage.until_bound(*(f"{name}-t-0" for name in SMALL))
+        assert len(attempts) == 1 + len(SMALL)
+        await stage.stop()
+
+    on_stage(script)
+
+
 EVICTING = """
 actions: "enqueue, allocate, preempt"
 tiers:

@@ -197,7 +197,7 @@ class Client:
         With a `view`, what they became holds what it names and nothing else.
         Raises Disconnected when an answer was lost: then some may have been created, and the caller looks again.
         """
-        if len(objs) < 2 or not await self._offers_batches():
+        if len(objs) < 2 or not await self.offers_batches():
             return await in_turns(objs, lambda obj: self._create_one(kind, obj, view), _IN_FLIGHT)
         sent = list(portions([{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in objs]))
         created: _Created = []
@@ -213,7 +213,7 @@ class Client:
         this places what it can, one by one, and does not look at the room.
         """
         try:
-            if len(bindings) > (0 if all_or_nothing else 1) and await self._offers_batches():
+            if len(bindings) > (0 if all_or_nothing else 1) and await self.offers_batches():
                 batch = {"items": [each.to_object() for each in bindings], "allOrNothing": all_or_nothing}
                 answer = await self._object("POST", BINDING_BATCH.path(), batch)
                 return [error_in(result) for result in answer["results"]]
@@ -291,7 +291,8 @@ class Client:
             raise _not_understood(answer.body) from error
         return [error_from_status(result.status) if result.status else result.object or {} for result in results]
 
-    async def _offers_batches(self) -> bool:
+    async def offers_batches(self) -> bool:
+        """Whether the server takes many writes in one request, all or nothing where that is wanted."""
         if self._batches is None:
             try:
                 await self._object("GET", BATCH_PATH)

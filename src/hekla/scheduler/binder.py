@@ -36,6 +36,7 @@ log = get_logger("scheduler")
 _REMEMBERED_EVENTS = 10_000
 _REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
+_PODS_TOGETHER = 200  # in one request, where small gangs may share one
 _EVICT = "Evict"
 _DISRUPTION = "preempting to accommodate a higher priority pod"
 _ERROR = "SchedulerError"
@@ -60,6 +61,7 @@ class _EventWish:
     announcement: Announcement
 
 
+_Gang = list[tuple[Pod, str]]  # pods that belong together, each with its node
 _Wish = _GroupWish | _PodWish | _EventWish | QueueOutcome
 
 
@@ -90,7 +92,7 @@ class Binder:
         self._metrics = metrics
         self._wake = wake
         self._bindings: WorkQueue[int] = WorkQueue()
-        self._gangs: dict[int, list[tuple[Pod, str]]] = {}
+        self._gangs: dict[int, _Gang] = {}
         self._taken = 0
         self._resting = Resting(cache, period=period, wake=wake)
         self._torn = TornGangs(
@@ -150,15 +152,58 @@ class Binder:
 
     async def _bind_for_ever(self) -> None:
         while True:
-            number = await self._bindings.get()
+            numbers = [await self._bindings.get()]
             try:
-                await self._bind(self._gangs.pop(number))
+                numbers += await self._more_gangs(len(self._gangs[numbers[0]]))
+                gangs = [self._gangs.pop(number) for number in numbers]
+                if len(gangs) == 1 or not await self._bind_together(gangs):
+                    for gang in gangs:
+                        await self._bind(gang)
             finally:
-                self._bindings.done(number)
+                for number in numbers:
+                    self._bindings.done(number)
 
-    async def _bind(self, gang: list[tuple[Pod, str]]) -> None:
+    async def _more_gangs(self, pods: int) -> list[int]:
+        """Gangs that wait for their turn, to go in the same request where the server takes many."""
+        numbers: list[int] = []
+        if not len(self._bindings) or not await self._offers_batches():
+            return numbers
+        while len(self._bindings) and pods < _PODS_TOGETHER:
+            numbers.append(await self._bindings.get())
+            pods += len(self._gangs[numbers[-1]])
+        return numbers
+
+    async def _offers_batches(self) -> bool:
+        try:
+            return await self._client.offers_batches()
+        except (ApiError, Disconnected):
+            return False
+
+    async def _bind_together(self, gangs: list[_Gang]) -> bool:
+        """Place several gangs at once. False when nothing came of it: then each goes alone."""
+        pods = [pod for gang in gangs for pod, _ in gang]
+        if any(self._torn.needs_rehearsal([pod for pod, _ in gang]) for gang in gangs):
+            return False
+        bindings = [_binding(pod, node) for gang in gangs for pod, node in gang]
+        started = self._clock.monotonic()
+        try:
+            answers = await self._client.bind_many(bindings, all_or_nothing=True)
+        except Disconnected as error:
+            log.info("bind answers lost, looking again", pods=len(pods), error=error)
+            for gang in gangs:
+                await self._answers_lost(gang, error)
+            return True
+        if any(answers):
+            return False
+        for gang in gangs:
+            if self._metrics is not None:
+                self._metrics.binding([pod.created for pod, _ in gang])
+            await self._answered(gang, [None] * len(gang), started)
+        return True
+
+    async def _bind(self, gang: _Gang) -> None:
         """Place pods that belong together: all of them or none, where the server can promise that."""
-        bindings = [Binding(pod.namespace, pod.name, node, pod.uid) for pod, node in gang]
+        bindings = [_binding(pod, node) for pod, node in gang]
         pods, started = [pod for pod, _ in gang], self._clock.monotonic()
         if self._metrics is not None:
             self._metrics.binding([pod.created for pod in pods])
@@ -168,10 +213,18 @@ class Binder:
             answers: list[ApiError | None] = await self._client.bind_many(bindings, all_or_nothing=True)
         except Disconnected as error:
             log.info("bind answers lost, looking again", pods=len(gang), error=error)
-            unplaced = [pod for pod in pods if not await self._is_placed(pod)]
-            self._resting.begin(pod.uid for pod in unplaced)
-            self._torn.note(pods, [error if pod in unplaced else None for pod in pods])
+            await self._answers_lost(gang, error)
             return
+        await self._answered(gang, answers, started)
+
+    async def _answers_lost(self, gang: _Gang, error: Disconnected) -> None:
+        pods = [pod for pod, _ in gang]
+        unplaced = [pod for pod in pods if not await self._is_placed(pod)]
+        self._resting.begin(pod.uid for pod in unplaced)
+        self._torn.note(pods, [error if pod in unplaced else None for pod in pods])
+
+    async def _answered(self, gang: _Gang, answers: list[ApiError | None], started: float) -> None:
+        pods = [pod for pod, _ in gang]
         announce = len(gang) <= self._scheduled_events
         for (pod, node), answer in zip(gang, answers):
             if answer is None:
@@ -182,7 +235,7 @@ class Binder:
             self._metrics.answered(bound, len(pods) - len(bound), self._clock.monotonic() - started)
         self._torn.note(pods, answers)
 
-    async def _would_all_be_bound(self, gang: list[tuple[Pod, str]], bindings: list[Binding]) -> bool:
+    async def _would_all_be_bound(self, gang: _Gang, bindings: list[Binding]) -> bool:
         """Ask for everything without doing anything; where something is refused the whole gang rests."""
         answers = await self._client.rehearse_bindings(bindings)
         if not any(answers):
@@ -194,9 +247,7 @@ class Binder:
             self._wish(("pod", pod.uid), _PodWish(pod, Condition(_ERROR, f"the gang is not bound without {culprit}")))
         return False
 
-    async def _take_refusals(
-        self, gang: list[tuple[Pod, str]], answers: Sequence[ApiError | None], also: Sequence[Pod] = ()
-    ) -> None:
+    async def _take_refusals(self, gang: _Gang, answers: Sequence[ApiError | None], also: Sequence[Pod] = ()) -> None:
         """What was refused is left alone for a while, all of it together, and with it what `also` has to wait."""
         unplaced = [
             pod
@@ -493,3 +544,7 @@ def _with_condition(
 
 def shown_amounts(outcome: QueueOutcome) -> dict[str, str]:
     return {name: show_amount(name, amount) for name, amount in outcome.allocated.items()}
+
+
+def _binding(pod: Pod, node: str) -> Binding:
+    return Binding(pod.namespace, pod.name, node, pod.uid)
