@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+NODE_NOTES = "hekla.sh/notes"  # annotation: what the node's machine does not allow, one sentence a line
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 DEFAULT_SCHEDULER = "default-scheduler"
 

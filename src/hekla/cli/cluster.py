@@ -153,6 +153,8 @@ def status(cluster: ClusterOptions, output: str) -> int:
             ["NODE", "STATUS", "CPU", "MEMORY", "PODS"],
             [[n["name"], n["status"], n["cpu"], n["memory"], n["pods"]] for n in nodes],
         )
+        for note in dict.fromkeys(note for node in nodes for note in node["notes"]):
+            click.echo(f"\nnote: {note}")
     return 0
 
 
@@ -189,6 +191,9 @@ def _nodes(cluster: ClusterOptions) -> list[dict[str, Any]]:
 
 
 def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, Any]:
+    from hekla.api.core import NODE_NOTES
+    from hekla.api.meta import annotations_of
+
     state = node.get("status", {})
     ready = next((c["status"] for c in state.get("conditions") or () if c["type"] == "Ready"), "Unknown")
     name = node["metadata"]["name"]
@@ -205,4 +210,5 @@ def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, Any
         "cpu": allocatable.get("cpu", ""),
         "memory": allocatable.get("memory", ""),
         "pods": len(live),
+        "notes": annotations_of(node).get(NODE_NOTES, "").splitlines(),
     }

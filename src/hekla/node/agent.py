@@ -33,14 +33,14 @@ from hekla.node.hooks.mounts import hidden_paths
 from hekla.node.hooks.processes import bound_processes, most_processes
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.living_sources import LivingSources
+from hekla.node.notes import notes
 from hekla.node.registration import Registration, capacity
 from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.storage import StorageKeeper
 from hekla.node.switch_client import SwitchClient
-from hekla.node.uplink import missing
-from hekla.node.user_ids import ALL_IDS, missing_for_ids
+from hekla.node.user_ids import ALL_IDS
 from hekla.node.worker import Worker
 
 log = get_logger("node")
@@ -73,7 +73,10 @@ async def run(
         agent = Agent(context, tasks)
         await agent.start()
         # 5. Join the cluster and stay in it.
-        registration = Registration(client, settings, clock=clock, port=port)
+        cannot = notes(context)
+        for note in cannot:
+            log.warning("not on this machine", note=note)
+        registration = Registration(client, settings, clock=clock, port=port, notes=cannot)
         await registration.register()
         tasks.create_task(registration.run())
         log.info("node ready", node=settings.name, isolated=context.namespaces)
@@ -155,12 +158,6 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     if isolated:
         switch = SwitchClient(settings.data_dir, settings.outgoing)
         facts = await asyncio.to_thread(switch.describe)
-        if settings.outgoing != "none" and not facts.get("outgoing"):
-            log.warning("pods cannot reach other networks", missing=missing(settings.outgoing))
-        if facts.get("ids") == 1:
-            log.warning(
-                "pods have one user id: programs that change theirs, such as sshd, fail", missing=missing_for_ids()
-            )
     return NodeContext(
         client=client,
         recorder=Recorder(client, "kubelet", clock=clock, rng=rng, host=settings.name),
@@ -190,8 +187,6 @@ def _start_network(context: NodeContext, switch: SwitchClient, tasks: asyncio.Ta
     forward = Forwarder() if context.way_out else None
     tasks.create_task(DnsServer(pods, services, switch, context.launcher, forward).run())
     firewall = Firewall(pods, services, policies, namespaces, switch, context.recorder, able=context.enforces_rules)
-    if not firewall.able:
-        log.warning("NetworkPolicies and cluster addresses need the program nft, which is not here")
     tasks.create_task(firewall.run())
     relay: ApiRelay | None = None
     if context.settings.api_server is not None:

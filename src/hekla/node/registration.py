@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hekla.api.core import HOSTNAME_LABEL
+from hekla.api.core import HOSTNAME_LABEL, NODE_NOTES
 from hekla.api.kinds import LEASE, NAMESPACE, NODE, Obj
 from hekla.api.meta import micro_timestamp, timestamp, uid_of
 from hekla.api.quantity import canonical
@@ -31,6 +32,7 @@ RENEW_SECONDS = 10.0
 _STATUS_SECONDS = 300.0
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 10.0
+_OURS = ("labels", "annotations")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -48,11 +50,14 @@ def capacity(settings: NodeSettings) -> dict[str, str]:
 
 
 class Registration:
-    def __init__(self, client: Client, settings: NodeSettings, *, clock: Clock, port: int | None) -> None:
+    def __init__(
+        self, client: Client, settings: NodeSettings, *, clock: Clock, port: int | None, notes: Sequence[str] = ()
+    ) -> None:
         self._client = client
         self._settings = settings
         self._clock = clock
         self._port = port
+        self._notes = notes
         self._amounts = capacity(settings)
         self._lease = NodeLease(client, settings.name, clock)
 
@@ -83,15 +88,15 @@ class Registration:
             since_status += RENEW_SECONDS
 
     async def _write_node(self) -> None:
-        wanted = node_object(self._settings)
+        wanted = node_object(self._settings, self._notes)
         found = await self._client.find(NODE, self._settings.name)
         if found is None:
             try:
                 found = await self._client.create(NODE, wanted)
             except AlreadyExists:
                 found = await self._client.get(NODE, self._settings.name)
-        if not (found["metadata"].get("labels") or {}).items() >= wanted["metadata"]["labels"].items():
-            patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
+        if any(not (found["metadata"].get(key) or {}).items() >= wanted["metadata"][key].items() for key in _OURS):
+            patch = {"metadata": {key: wanted["metadata"][key] for key in _OURS}}
             found = await self._client.patch(NODE, self._settings.name, patch)
         status = node_status(found, self._amounts, self._settings.name, self._port, timestamp(self._clock.now()))
         await self._client.patch(NODE, self._settings.name, {"status": status}, subresource="status")
@@ -139,7 +144,7 @@ class NodeLease:
             pass
 
 
-def node_object(settings: NodeSettings) -> Obj:
+def node_object(settings: NodeSettings, notes: Sequence[str] = ()) -> Obj:
     labels = {
         HOSTNAME_LABEL: settings.name,
         "kubernetes.io/os": "linux",
@@ -149,7 +154,7 @@ def node_object(settings: NodeSettings) -> Obj:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": settings.name, "labels": labels},
+        "metadata": {"name": settings.name, "labels": labels, "annotations": {NODE_NOTES: "\n".join(notes)}},
         "spec": {},
     }
 

@@ -1,0 +1,24 @@
+"""What pods cannot have on this machine, and what would change that: for the log, the Node object, `hekla status`."""
+
+from __future__ import annotations
+
+from hekla.node.context import NodeContext
+from hekla.node.uplink import missing
+from hekla.node.user_ids import missing_for_ids
+
+
+def notes(context: NodeContext) -> list[str]:
+    """One sentence each; none where everything works."""
+    if not context.namespaces:
+        return ["pods are plain processes, without isolation, volumes or names: this machine forbids namespaces"]
+    found = []
+    if not context.enforces_rules:
+        found.append("NetworkPolicies and cluster addresses do nothing: missing is nft (Debian's package nftables)")
+    if context.cgroups is None:
+        found.append("resource limits are not enforced: this machine gives its user no control groups")
+    outgoing = context.settings.outgoing
+    if outgoing != "none" and not context.way_out:
+        found.append(f"pods cannot reach other networks: missing is {missing(outgoing) or 'a reason; see switch.log'}")
+    if context.ids == 1:
+        found.append(f"programs that change their user, such as sshd, fail: missing is {missing_for_ids()}")
+    return found
