@@ -79,9 +79,13 @@ class Predicates(SchedulerPlugin, NodeFilter):
         return found
 
     def _add_by_storage(self, found: list[Refusal], claims: Sequence[Key]) -> None:
-        """Volumes that are bound are where they are; a claim that waits for a node cannot be told one yet."""
+        """Volumes that are bound are where they are; claims that are not bound, or not there, are waited for."""
         storage = self.session.snapshot.storage
-        for claim in filter(None, map(storage.claims.get, claims)):
+        for key in claims:
+            claim = storage.claims.get(key)
+            if claim is None:
+                self._add(found, f'persistentvolumeclaim "{key.name}" not found', range(len(self._nodes)))
+                continue
             volume = storage.volumes.get(claim.volume)
             if volume is not None and volume.terms is not None and self.arguments["predicate.VolumeBindingEnable"]:
                 terms = volume.terms
@@ -90,6 +94,8 @@ class Predicates(SchedulerPlugin, NodeFilter):
             elif not claim.volume and storage.binding_modes.get(claim.storage_class) == _WAITS_FOR_NODE:
                 text = f"node(s) cannot be told to claim {claim.key.name}: {_WAITS_FOR_NODE} is not supported yet"
                 self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
+            elif not claim.volume:
+                self._add(found, "pod has unbound immediate PersistentVolumeClaims", range(len(self._nodes)))
 
     def _add_by_company(self, found: list[Refusal], constraints: Constraints, kin: int) -> None:
         crowd, company, nodes = self.session.crowd, constraints.company or Company(), len(self._nodes)
