@@ -122,7 +122,8 @@ def _against_company(pod: Obj, node: Obj, nodes: Sequence[Obj], placed: Sequence
     for term in (affinity.get("podAffinity") or {}).get(REQUIRED) or ():
         domain = node["metadata"]["labels"].get(term["topologyKey"])
         friends = [pair for pair in _selected(others, term["labelSelector"]) if _label(pair[1], term) is not None]
-        first = not friends and _selected([(pod, node)], term["labelSelector"])
+        # One that would be its own friend may have been the first of them.
+        first = _selected([(pod, node)], term["labelSelector"])
         if not first and not any(_label(at, term) == domain for _, at in friends):
             yield f"affinity to nobody within {domain}"
     for rule in spec.get("topologySpreadConstraints") or ():
