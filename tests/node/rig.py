@@ -132,6 +132,10 @@ class Rig:
         path = PodDirectory(self.data_dir, pod["metadata"]["uid"]).log(container, attempt)
         return "".join(line.split(" ", 3)[3] for line in path.read_text().splitlines(keepends=True))
 
+    def sweep(self) -> None:
+        """End whatever pods are left."""
+        sweep_as(self.account, self.data_dir)
+
     def hear(self, _: Update) -> None:
         self._woken.set()
 

@@ -101,7 +101,8 @@ def stuck_reason(pods: Sequence[Obj]) -> tuple[str, str]:
         for status in _container_statuses(pod):
             waiting = (status.get("state") or {}).get("waiting") or {}
             reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
-            if reason in _STUCK or (reason == "ContainerCreating" and "not found" in message):
+            # One that is only on its way has nothing to say.
+            if reason in _STUCK or (reason == "ContainerCreating" and message):
                 return reason, f"{pod['metadata']['name']}: {message or reason}"
     return "", ""
 

@@ -17,6 +17,9 @@ import os
 import select
 from typing import Any, TypedDict
 
+_RESERVED = ".reserved"
+_RESERVED_BYTES = 16 * 1024  # more than the longest last words of a container, written as JSON
+
 
 class ProcessId(TypedDict):
     pid: int
@@ -65,6 +68,34 @@ def write(path: str, record: Any, *, exclusive: bool = False, durable: bool = Tr
     if durable:
         _sync_directory(os.path.dirname(path))
     return True
+
+
+def reserve(path: str) -> None:
+    """Take the room a record will need, for one that must not fail to be written when the disk is full."""
+    descriptor = os.open(path + _RESERVED, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(descriptor, bytes(_RESERVED_BYTES))
+    finally:
+        os.close(descriptor)
+
+
+def write_reserved(path: str, record: Any) -> None:
+    """Put a durable record where room was reserved for it; like any other where none was, or too little."""
+    data = json.dumps(record).encode()
+    try:
+        descriptor = os.open(path + _RESERVED, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        write(path, record)
+        return
+    try:
+        # In place, then cut to size: blocks that are there already are used.
+        os.write(descriptor, data.ljust(_RESERVED_BYTES))
+        os.ftruncate(descriptor, len(data))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(path + _RESERVED, path)
+    _sync_directory(os.path.dirname(path))
 
 
 def read(path: str) -> Any:

@@ -42,6 +42,8 @@ def unheeded_wishes(pod: Obj, *, limits: bool) -> list[str]:
     for container in init_containers(pod) + main_containers(pod):
         name = container["name"]
         found += [f"{name}: {key}.grpc" for key in ProbeKind if (container.get(key) or {}).get("grpc")]
+        if any(port.get("hostPort") for port in container.get("ports") or ()):
+            found.append(f"{name}: hostPort (use kubectl port-forward)")
         if (container.get("securityContext") or {}).get("privileged"):
             found.append(f"{name}: privileged")
         found += [f"{name}: capability {each}" for each in refused_capabilities(container)]

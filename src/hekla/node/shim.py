@@ -154,9 +154,12 @@ class _Shim:
             "startedAt": self._started_at,
         }
         try:
+            records.reserve(self._record("exit.json"))
             claimed = records.write(self._record("started.json"), record, exclusive=True)
         except FileNotFoundError:
             claimed = False  # the pod has been cleared away meanwhile
+        except OSError as error:
+            self._refuse(child, describe(error))
         if not claimed:
             self._refuse(child, "this attempt has been started before")
 
@@ -175,7 +178,7 @@ class _Shim:
         outcome["finishedAt"] = stamp().decode()
         while True:
             try:
-                records.write(self._record("exit.json"), outcome)
+                records.write_reserved(self._record("exit.json"), outcome)
                 return
             except FileNotFoundError:
                 return  # the pod has been cleared away: nobody will ask

@@ -30,6 +30,7 @@ from hekla.node.refusal import refusal, unheeded_wishes
 from hekla.node.reporter import Reporter
 from hekla.node.runtime import (
     Attempt,
+    ContainerRuntime,
     PodRuntime,
     Reason,
     Waiting,
@@ -96,6 +97,7 @@ class Worker:
             refreshing = self._tasks.create_task(self._refresher.run())
             # 1. What earlier agents started is taken back, never started again.
             finished_before = (self._pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES
+            await self._claim()
             self._restore()
             # 2. A pod that cannot be run here is told so, once.
             if not finished_before:
@@ -120,8 +122,25 @@ class Worker:
     def _current(self) -> tuple[Obj | None, PodRuntime]:
         return (None if self._gone else self._pod), self._runtime
 
+    async def _claim(self) -> None:
+        """Have a place on disk, as soon as there is room for it."""
+        delay = _FIRST_RETRY
+        while not self._gone:
+            try:
+                self._directory.claim(self._pod, self._context.settings.name)
+                return
+            except OSError as error:
+                message = f"no place for the pod: {error.strerror}"
+                self._context.recorder.event(self._pod, WARNING, "FailedCreatePodSandBox", message)
+                waiting = Waiting(Reason.CREATING, message)
+                for each in init_containers(self._pod) + main_containers(self._pod):
+                    self._runtime = self._runtime.with_container(ContainerRuntime(each["name"], waiting=waiting))
+                self._reporter.changed()
+                self._wake.clear()
+                await self._sleep(delay)
+                delay = min(delay * 2, _LONGEST_RETRY)
+
     def _restore(self) -> None:
-        self._directory.claim(self._pod, self._context.settings.name)
         self._runtime = take_back(self._pod, self._directory, self._now())
         for container in self._runtime.containers.values():
             if container.running and container.last is not None:
