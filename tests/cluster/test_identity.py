@@ -107,6 +107,8 @@ def accounts() -> Iterator[Question]:
     yield ADMIN, "POST", pods, pod("f", containers=taken, volumes=[{"name": "v", "emptyDir": {}}])
     mirror = {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}}
     yield ADMIN, "POST", pods, {**pod("m", serviceAccountName="robot", nodeName="n"), "metadata": mirror}
+    kept = {"metadata": {"name": "kept"}, "type": "kubernetes.io/service-account-token"}
+    yield ADMIN, "POST", f"{CORE}/secrets", kept
     token = f"{CORE}/serviceaccounts/robot/token"
     for spec in (
         {}, {"expirationSeconds": 5}, {"expirationSeconds": 5_000_000_000}, {"audiences": ["vault"]},

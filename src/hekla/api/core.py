@@ -24,3 +24,8 @@ FINISHED_POD_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 API_SERVICE = "kubernetes"
 API_SERVICE_ADDRESS = "10.96.0.1"
 API_SERVICE_NAMES = tuple(API_SERVICE + rest for rest in ("", ".default", ".default.svc", ".default.svc.cluster.local"))
+
+# Secrets that hold a service account's token, and how they name their account.
+ACCOUNT_TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105 - a type
+ACCOUNT_NAME_ANNOTATION = "kubernetes.io/service-account.name"
+ACCOUNT_UID_ANNOTATION = "kubernetes.io/service-account.uid"

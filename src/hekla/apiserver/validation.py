@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from hekla.api.core import ACCOUNT_NAME_ANNOTATION, ACCOUNT_TOKEN_SECRET
 from hekla.api.kinds import Kind, Obj
 from hekla.api.pod_rules import pod_spec_problems
 from hekla.apiserver.access.validating import (
@@ -130,6 +131,14 @@ def validate_data(obj: Obj) -> list[Problem]:
     return problems
 
 
+def validate_secret(secret: Obj) -> list[Problem]:
+    problems = validate_data(secret)
+    annotations = secret["metadata"].get("annotations") or {}
+    if secret.get("type") == ACCOUNT_TOKEN_SECRET and not annotations.get(ACCOUNT_NAME_ANNOTATION):
+        problems.append(required(f"metadata.annotations[{ACCOUNT_NAME_ANNOTATION}]"))
+    return problems
+
+
 def validate_definition(definition: Obj) -> list[Problem]:
     spec = definition.get("spec") or {}
     problems = [required(f"spec.{name}") for name in ("group", "scope", "versions") if not spec.get(name)]
@@ -154,7 +163,7 @@ VALIDATORS: dict[str, Validator] = {
     "/pods": validate_pod,
     "/services": validate_service,
     "/configmaps": validate_data,
-    "/secrets": validate_data,
+    "/secrets": validate_secret,
     "apiextensions.k8s.io/customresourcedefinitions": validate_definition,
     "rbac.authorization.k8s.io/roles": validate_role,
     "rbac.authorization.k8s.io/clusterroles": validate_cluster_role,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.local.builtins.account_secrets import AccountSecretController
 from hekla.local.builtins.aggregation import AggregationController
 from hekla.local.builtins.claims import ClaimController
 from hekla.local.builtins.definitions import DefinitionController
@@ -29,6 +30,7 @@ async def run(
         group.create_task(GarbageCollector(client, rng=rng).run())
         group.create_task(NamespaceController(client, rng=rng).run())
         group.create_task(DefinitionController(client, rng=rng).run())
+        group.create_task(AccountSecretController(client, root_ca, rng=rng).run())
         group.create_task(AggregationController(client, rng=rng).run())
         group.create_task(FurnishingController(client, root_ca, rng=rng).run())
         group.create_task(ClaimController(client, volumes, rng=rng).run())
