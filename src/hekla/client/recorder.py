@@ -1,7 +1,8 @@
 """Kubernetes Events: what a person reads under `kubectl describe`.
 
-Recording never waits and never fails the caller. The same event again within ten minutes raises the count of the first
-instead of making a second object; when the server is slow, the oldest waiting events are dropped first.
+Recording never waits and never fails the caller, and what waits is written together. The same event again within ten
+minutes raises the count of the first instead of making a second object; when the server is slow, the oldest waiting
+events are dropped first.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 
 from hekla.api.kinds import EVENT, Obj
 from hekla.api.meta import timestamp
+from hekla.client.many import in_turns
 from hekla.client.rest import Client, PatchStyle
 from hekla.clock import Clock
-from hekla.errors import AlreadyExists, ApiError, Disconnected, NotFound
+from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.log import get_logger
 
 log = get_logger("events")
@@ -24,6 +26,8 @@ NORMAL = "Normal"
 WARNING = "Warning"
 
 _WAITING = 10_000
+_AT_ONCE = 200
+_IN_FLIGHT = 8
 _REMEMBERED = 4096
 _SAME_EVENT_SECONDS = 600.0
 _MESSAGE_LENGTH = 1024
@@ -91,41 +95,59 @@ class Recorder:
             while not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
-            await self._try_to_write(*self._waiting.popleft())
+            await self._try_to_write()
 
     async def flush(self, seconds: float = 1.0) -> None:
         """Give what is waiting a last chance before the process ends."""
         try:
             async with asyncio.timeout(seconds):
                 while self._waiting:
-                    await self._try_to_write(*self._waiting.popleft())
+                    await self._try_to_write()
         except TimeoutError:
             log.debug("events not written", waiting=len(self._waiting))
 
-    async def _try_to_write(self, fingerprint: _Fingerprint, event: Obj) -> None:
+    async def _try_to_write(self) -> None:
+        waiting = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
         try:
-            await self._write(fingerprint, event)
+            await self._write(waiting)
         except (ApiError, Disconnected) as error:
-            log.debug("event not written", reason=event["reason"], error=error)
+            log.debug("events not written", events=len(waiting), error=error)
 
-    async def _write(self, fingerprint: _Fingerprint, event: Obj) -> None:
+    async def _write(self, waiting: list[tuple[_Fingerprint, Obj]]) -> None:
+        # 1. What happened several times is one event with a count.
+        gathered: dict[_Fingerprint, Obj] = {}
+        for fingerprint, event in waiting:
+            known = gathered.setdefault(fingerprint, event)
+            if known is not event:
+                known["count"] += 1
+                known["lastTimestamp"] = event["lastTimestamp"]
+        # 2. What was written a while ago is counted there; what is not there any more is made anew.
+        again = [fingerprint for fingerprint in gathered if self._is_recent(fingerprint)]
+        counted = await in_turns(
+            again, lambda fingerprint: self._repeat(fingerprint, gathered[fingerprint]), _IN_FLIGHT
+        )
+        done = {fingerprint for fingerprint, result in zip(again, counted, strict=True) if result is True}
+        # 3. The rest is new.
+        new = [(fingerprint, event) for fingerprint, event in gathered.items() if fingerprint not in done]
+        results = await self._client.create_many(EVENT, [event for _, event in new])
+        for (fingerprint, event), result in zip(new, results, strict=True):
+            if isinstance(result, ApiError):
+                log.debug("event not written", reason=event["reason"], error=result)
+            else:
+                self._remember(fingerprint, event["metadata"]["name"], event["count"])
+
+    def _is_recent(self, fingerprint: _Fingerprint) -> bool:
         known = self._recorded.get(fingerprint)
-        recent = known is not None and self._clock.monotonic() - known.at < _SAME_EVENT_SECONDS
-        if known is not None and recent and await self._repeat(known, event):
-            return
-        try:
-            await self._client.create(EVENT, event)
-        except AlreadyExists:
-            return
-        self._remember(fingerprint, event["metadata"]["name"], 1)
+        return known is not None and self._clock.monotonic() - known.at < _SAME_EVENT_SECONDS
 
-    async def _repeat(self, known: _Recorded, event: Obj) -> bool:
-        patch = {"count": known.count + 1, "lastTimestamp": event["lastTimestamp"]}
+    async def _repeat(self, fingerprint: _Fingerprint, event: Obj) -> bool:
+        known = self._recorded[fingerprint]
+        patch = {"count": known.count + event["count"], "lastTimestamp": event["lastTimestamp"]}
         try:
             await self._client.patch(EVENT, known.name, patch, event["metadata"]["namespace"], style=PatchStyle.MERGE)
         except NotFound:
             return False
-        known.count += 1
+        known.count += event["count"]
         known.at = self._clock.monotonic()
         return True
 

@@ -1,0 +1,79 @@
+"""Events are written together, counted instead of repeated, and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from hekla.api.kinds import EVENT, Obj
+from hekla.client.recorder import NORMAL, Recorder
+from hekla.client.rest import Client
+from hekla.clock import LoopClock
+from tests.apiserver.rig import Rig, with_server
+from tests.client.test_many import Counting
+
+
+def about(name: str) -> Obj:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}}
+
+
+async def told(rig: Rig) -> dict[str, int]:
+    found = (await rig.client.list(EVENT)).items
+    return {event["involvedObject"]["name"]: event["count"] for event in found}
+
+
+def test_what_waits_is_written_in_one_request() -> None:
+    async def scenario(rig: Rig) -> None:
+        counting = Counting(rig.client.transport, batches=True)
+        recorder = Recorder(Client(counting), "test", clock=LoopClock(), rng=random.Random(1))
+        for number in range(50):
+            recorder.event(about(f"p{number}"), NORMAL, "Started", "it runs")
+        await recorder.flush()
+        assert await told(rig) == {f"p{number}": 1 for number in range(50)}
+        assert sum(request.startswith("POST") for request in counting.sent) == 1
+
+    with_server(scenario)
+
+
+def test_the_same_event_raises_a_count_whether_it_is_written_already_or_not() -> None:
+    async def scenario(rig: Rig) -> None:
+        recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1))
+        for _ in range(3):
+            recorder.event(about("p"), NORMAL, "Pulled", "again")
+        await recorder.flush()
+        assert await told(rig) == {"p": 3}
+        for _ in range(2):
+            recorder.event(about("p"), NORMAL, "Pulled", "again")
+        await recorder.flush()
+        assert await told(rig) == {"p": 5}
+
+    with_server(scenario)
+
+
+def test_an_event_that_was_removed_meanwhile_is_made_anew() -> None:
+    async def scenario(rig: Rig) -> None:
+        recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1))
+        recorder.event(about("p"), NORMAL, "Pulled", "again")
+        await recorder.flush()
+        (first,) = (await rig.client.list(EVENT)).items
+        await rig.client.delete(EVENT, first["metadata"]["name"], "default")
+        recorder.event(about("p"), NORMAL, "Pulled", "again")
+        await recorder.flush()
+        assert await told(rig) == {"p": 1}
+
+    with_server(scenario)
+
+
+def test_one_that_is_refused_does_not_stop_the_others() -> None:
+    async def scenario(rig: Rig) -> None:
+        recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1))
+        task = asyncio.create_task(recorder.run())
+        lost = about("elsewhere")
+        lost["metadata"]["namespace"] = "nowhere"
+        recorder.event(lost, NORMAL, "Started", "it runs")
+        recorder.event(about("p"), NORMAL, "Started", "it runs")
+        await asyncio.sleep(1)
+        assert await told(rig) == {"p": 1}
+        task.cancel()
+
+    with_server(scenario)
