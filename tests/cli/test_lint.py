@@ -147,6 +147,17 @@ def test_an_argument_a_plugin_does_not_know_is_a_warning_where_it_stands(
     assert lint(tmp_path, text, capsys) == (0, [("warning", 8, "spec.plugins[svc]")])
 
 
+def test_values_of_the_wrong_type_are_told_where_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job(task="policies: [{event: PodFailed, action: AbortJob, timeout: soon}]").replace(
+        "replicas: 1", "replicas: one"
+    )
+    status, found = lint(tmp_path, text, capsys)
+    assert (status, found) == (3, [
+        ("error", 10, "spec.tasks[0].replicas"),
+        ("error", 11, "spec.tasks[0].policies[0].timeout"),
+    ])  # fmt: skip
+
+
 def test_every_warning_of_admission_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plugins = 'plugins: {pytorch: ["--master=boss"], svc: ["--nope"]}\n  queue: research'
     status, found = lint(tmp_path, job().replace("queue: research", plugins), capsys)

@@ -117,38 +117,80 @@ JOB = Struct(
 )
 
 
+@dataclass(frozen=True)
+class Misread:
+    """A value that cannot be read: where, what to tell a person, upstream's words, and whether it reads no further."""
+
+    path: str
+    message: str
+    upstream: str
+    ends: bool = False
+
+
 def unreadable(job: Obj) -> str:
     """Why upstream could not read the Job; empty when it can."""
-    faults = list(_faults(job, JOB, "", ""))
+    found = misread(job)
     # A duration that is none ends the reading at once; a wrong type is told when everything has been read.
-    ending = [text for text, ends in faults if ends]
-    return next(iter(ending or [text for text, _ in faults]), "")
+    ending = [one for one in found if one.ends]
+    return next((one.upstream for one in ending or found), "")
 
 
-def _faults(value: Any, kind: Any, struct: str, path: str) -> Iterator[tuple[str, bool]]:
-    """What is wrong, and whether it ends the reading; fields in the order in which a server sends them: by name."""
+def misread(job: Obj) -> list[Misread]:
+    """Everything in a Job that is of the wrong type."""
+    return list(_misread(job, JOB, _Place("", "", "")))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a value stands: as people write it, and as Go does, which counts no items and names the struct."""
+
+    path: str
+    struct: str
+    fields: str
+
+    def field(self, struct: str, name: str) -> _Place:
+        return _Place(f"{self.path}.{name}".lstrip("."), struct, f"{self.fields}.{name}".lstrip("."))
+
+    def inner(self, key: int | str) -> _Place:
+        return _Place(f"{self.path}[{key}]", self.struct, self.fields)
+
+
+def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
+    """Fields in the order in which a server sends them: by name."""
     if value is None:
         return
     match kind:
         case Struct() if isinstance(value, dict):
             for name in sorted(value):
                 if name in kind.fields:
-                    yield from _faults(value[name], kind.fields[name], kind.struct, f"{path}.{name}".lstrip("."))
+                    yield from _misread(value[name], kind.fields[name], place.field(kind.struct, name))
         case ListOf() if isinstance(value, list):
-            for item in value:
-                yield from _faults(item, kind.item, struct, path)
+            for index, item in enumerate(value):
+                yield from _misread(item, kind.item, place.inner(index))
         case MapOf() if isinstance(value, dict):
             for name in sorted(value):
-                yield from _faults(value[name], kind.value, struct, path)
+                yield from _misread(value[name], kind.value, place.inner(name))
         case Duration():
             fault = _duration_fault(value)
             if fault:
-                yield fault, True
+                yield Misread(place.path, f"{value!r} is not a duration such as 90s, 5m or 1h30m", fault, ends=True)
         case Scalar() if _holds(kind, value):
             return
         case _:
-            found, place = _json_kind(value, kind), f"{struct}.{path}"
-            yield f"json: cannot unmarshal {found} into Go struct field {place} of type {kind.name}", False
+            words = (
+                f"json: cannot unmarshal {_json_kind(value, kind)} into Go struct field {place.struct}.{place.fields}"
+            )
+            yield Misread(place.path, f"must be {_wanted(kind)}, not {value!r}", f"{words} of type {kind.name}")
+
+
+def _wanted(kind: Any) -> str:
+    match kind:
+        case Scalar():
+            return "text" if kind.integers is None else "a whole number"
+        case ListOf():
+            return "a list"
+        case _:
+            return "a mapping"
 
 
 def _holds(kind: Scalar, value: Any) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+from hekla.admission.reading import misread
 from hekla.admission.review import VolcanoAdmission
 from hekla.api.crds import load_crds
 from hekla.api.job_plugins import registered
@@ -17,6 +18,7 @@ from hekla.client.rest import Client
 from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
 
 _WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
+_UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: )")
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
 Mistake = tuple[str, str]
@@ -52,6 +54,8 @@ def mistakes_in(obj: Obj, error: ApiError) -> list[Mistake]:
     ]
     if located:
         return located
+    if _UNREADABLE.search(error.message):
+        return [(one.path, one.message) for one in misread(obj)] or [("spec", _WEBHOOK.sub("", error.message))]
     strict = [(path, f"{what} field") for what, path in _STRICT.findall(error.message)]
     sentences = [part.strip() for part in _WEBHOOK.sub("", error.message).split(";") if part.strip()]
     return strict or _placed(obj, sentences)
