@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 _IN_FLIGHT = 32
 # One portion is made while the other is under way.
-_PORTION = 500
+_PORTION = 250
 _PORTIONS_AT_ONCE = 2
 
 
@@ -48,14 +48,24 @@ class Made:
 
 class JobWriter:
     def __init__(
-        self, client: Client, sources: Sources, runner: Runner, recorder: Recorder, clock: Clock, pods: PodIndex
+        self,
+        client: Client,
+        sources: Sources,
+        runner: Runner,
+        recorder: Recorder,
+        clock: Clock,
+        pods: PodIndex,
+        *,
+        portion: int = _PORTION,
     ) -> None:
+        """`portion` is how many pods of a Job are made before others get their turn."""
         self._client = client
         self._sources = sources
         self._runner = runner
         self._recorder = recorder
         self._clock = clock
         self._pods = pods
+        self._portion = portion
         self._in_flight = asyncio.Semaphore(_IN_FLIGHT)
 
     async def status(self, job: Job, status: Obj, *, killed: bool = False) -> Obj:
@@ -82,7 +92,7 @@ class JobWriter:
         meanwhile the rest is left to the next look at it.
         """
         made = Made()
-        portions = [wanted[first : first + _PORTION] for first in range(0, len(wanted), _PORTION)]
+        portions = [wanted[first : first + self._portion] for first in range(0, len(wanted), self._portion)]
         await in_turns(portions, lambda portion: self._create_portion(job, maker, portion, made), _PORTIONS_AT_ONCE)
         if made.refused is not None:
             raise made.refused
