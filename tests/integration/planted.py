@@ -53,7 +53,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "own writes are not waited for",
         "controllers/runner.py",
-        "if not seen():",
+        "if informer.revision < revision:",
         "if False:",
     ),
     Planted(
@@ -76,14 +76,14 @@ FAULTS: tuple[Planted, ...] = (
     ),
     Planted(
         "a binding that was refused is remembered as made",
-        "scheduler/binder.py",
+        "scheduler/resting.py",
         "self._cache.forget(uid)\n",
         "pass\n",
     ),
     Planted(
         "a binding whose answer was lost gives its room back at once",
-        "scheduler/binder.py",
-        "delay = min(self._period * 2 ** min(failures - 1, 10), _LONGEST_REST)",
+        "scheduler/resting.py",
+        "delay = min(self._period * 2 ** min(failures - 1, 10), _LONGEST_SECONDS)",
         "delay = 0.0",
     ),
     Planted(
@@ -115,8 +115,8 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a queue is closed before it is noted that its parent did it",
         "controllers/queue.py",
-        '            await self._note_closed_by_parent(key, queue, "true")\n',
-        "            pass\n",
+        'queue = await self._note_closed_by_parent(key, queue, "true")',
+        "pass",
     ),
     Planted(
         "deletes do not say which object they mean",
@@ -125,10 +125,24 @@ FAULTS: tuple[Planted, ...] = (
         "preconditions: dict[str, str] = {}",
     ),
     Planted(
-        "an owner that is gone keeps what it owned",
+        "what a gone owner leaves is not looked at",
         "local/builtins/garbage.py",
-        "",
-        "",
+        "            for dependent in self._graph.dependents(item.uid):\n"
+        "                self._queue.add(dependent.uid)\n"
+        "        else:",
+        "        else:",
+    ),
+    Planted(
+        "pods of a gang come back from a refused binding one by one",
+        "scheduler/binder.py",
+        "self._resting.begin(pod.uid for pod in (*unplaced, *also))",
+        "[self._resting.begin([pod.uid]) for pod in (*unplaced, *also) if not await asyncio.sleep(0.01)]",
+    ),
+    Planted(
+        "a command of a queue is carried out from an old copy",
+        "controllers/queue.py",
+        "if live is not None and uid_of(live) == uid_of(command):",
+        "if live is None or True:",
     ),
 )  # fmt: skip
 
