@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,3 +26,8 @@ def eventually(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") 
             raise AssertionError(f"not within {seconds:.0f} s: {what or look}; last seen: {seen!r}")
         # Another process's progress cannot be awaited in any other way than by looking again.
         time.sleep(0.05)
+
+
+async def soon(look: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:
+    """`eventually`, for tests whose own event loop must go on meanwhile."""
+    await asyncio.to_thread(eventually, look, seconds=seconds, what=what)

@@ -18,6 +18,7 @@ from hekla.api.kinds import EVENT, POD, SERVICE
 from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.cgroups import recorded_cgroups
+from tests.eventually import soon
 from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig, state, sweep_as
 
 Story = Callable[[Rig], Coroutine[None, None, None]]
@@ -143,8 +144,7 @@ async def _kill_and_take_back(node: Rig) -> None:
     assert records.is_alive(record["container"])
     # The one ends while nobody looks.
     ends = PodDirectory(node.data_dir, node.pods.get("between", "default")["metadata"]["uid"])  # type: ignore[index]
-    while ends.exit_record("main", 0) is None:
-        await asyncio.sleep(0.05)
+    await soon(lambda: ends.exit_record("main", 0), what="its end is on record")
     await node.start_agent()
     between = await node.finished("between")
     assert exit_code(between) == 9
@@ -154,8 +154,7 @@ async def _kill_and_take_back(node: Rig) -> None:
     assert records.is_alive(record["container"])
     await node.client.delete(POD, "during", "default")
     await node.until_gone("during")
-    while records.is_alive(record["shim"]):
-        await asyncio.sleep(0.01)
+    await soon(lambda: not records.is_alive(record["shim"]), what="the shim is gone")
 
 
 def test_what_cannot_start_says_why(on_a_shared_node: Tell) -> None:
@@ -272,16 +271,14 @@ async def _deletion(node: Rig) -> None:
     pod = await node.create_pod("polite", script)
     directory = PodDirectory(node.data_dir, pod["metadata"]["uid"])
     await node.running("polite")
-    while not directory.log("main", 0).exists():
-        await asyncio.sleep(0.01)
+    await soon(directory.log("main", 0).exists, what="it has a log")
     sandbox = directory.sandbox()
     seen: list[str] = []
     node.pods.subscribe(lambda update: seen.append(str((update.obj.get("status") or {}).get("phase"))))
     await node.client.delete(POD, "polite", "default")
     await node.until_gone("polite")
     assert "Succeeded" in seen
-    while directory.path.exists():
-        await asyncio.sleep(0.01)
+    await soon(lambda: not directory.path.exists(), what="its folder is gone")
     assert not records.is_alive(sandbox["process"])
 
 
@@ -453,8 +450,7 @@ async def _secrets(node: Rig) -> None:
     )
     await node.running("keeper")
     directory = PodDirectory(node.data_dir, pod["metadata"]["uid"])
-    while not directory.log("main", 0).exists() or len(node.log(pod).splitlines()) < 2:
-        await asyncio.sleep(0.01)
+    await soon(lambda: len(node.log(pod).splitlines()) >= 2, what="it has spoken")
     assert node.log(pod).splitlines()[:2] == [f"{canary}400", canary]
     # The container said it aloud, so its log has it; nothing else on disk may.
     found = subprocess.run(["grep", "-rl", canary, str(node.data_dir)], capture_output=True, text=True, check=False)
@@ -462,8 +458,7 @@ async def _secrets(node: Rig) -> None:
     assert directory.memory.exists()
     await node.client.delete(POD, "keeper", "default")
     await node.until_gone("keeper")
-    while directory.path.exists():
-        await asyncio.sleep(0.01)
+    await soon(lambda: not directory.path.exists(), what="its folder is gone")
     assert not directory.memory.exists()
 
 
@@ -525,8 +520,7 @@ async def _shim_killed(node: Rig) -> None:
     lost = await node.finished("orphan")
     assert exit_code(lost) == 137
     assert state(lost)["terminated"]["reason"] == "ContainerStatusUnknown"
-    while records.is_alive(record["container"]):
-        await asyncio.sleep(0.01)
+    await soon(lambda: not records.is_alive(record["container"]), what="the container is gone")
 
 
 @each_account

@@ -21,6 +21,8 @@ import pytest
 from hekla.api.kinds import NETWORK_POLICY, Obj
 from hekla.node import records
 from hekla.node.hooks.cgroups import recorded_cgroups
+from tests.conftest import NOT_POSSIBLE
+from tests.eventually import soon
 from tests.node.rig import ACCOUNTS, Rig, phase, rig, state
 
 pytestmark = pytest.mark.root
@@ -49,11 +51,14 @@ os.execv("/usr/bin/python3", ["python3", "-c", code, f"/proc/self/fd/{held}"])
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 @pytest.mark.timeout(180)
-def test_every_way_out_is_closed(account: str) -> None:
+def test_every_way_out_is_closed(account: str, record_property: Callable[[str, object], None]) -> None:
     verdicts = asyncio.run(_try_everything(account))
     for name, verdict in verdicts.items():
         print(f"{verdict['outcome']:8} {name.replace('_', ' ')}: {verdict['details']}")
     counts = {kind: sum(each["outcome"] == kind for each in verdicts.values()) for kind in ("blocked", "not tried")}
+    for name, verdict in verdicts.items():
+        if verdict["outcome"] == "not tried":
+            record_property(NOT_POSSIBLE, f"{name.replace('_', ' ')}: {verdict['details']}")
     tried = len(verdicts) - counts["not tried"]
     print(f"as {account}: {counts['blocked']} of {tried} attempts blocked, {counts['not tried']} not possible here")
     assert {name: each for name, each in verdicts.items() if each["outcome"] not in counts} == {}
@@ -94,7 +99,7 @@ async def _neighbour(node: Rig) -> Obj:
         volumes=[{"name": "secret", "emptyDir": {}}],
     )
     pod = await node.running("neighbour")
-    await _until_said(node, pod, "listening")
+    await soon(lambda: "listening" in node.log(pod), what="the neighbour listens")
     return pod
 
 
@@ -255,9 +260,3 @@ def _marks_left(aims: dict[str, Any]) -> dict[str, Obj]:
         "delete_a_file_of_the_host": _verdict(kept, "seen from the host"),
         "make_a_program_of_the_host_setuid": _verdict(not setuid, "seen from the host"),
     }
-
-
-async def _until_said(node: Rig, pod: Obj, text: str) -> None:
-    async with asyncio.timeout(20):
-        while text not in node.log(pod):
-            await asyncio.sleep(0.02)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 from hekla.api.kinds import EVENT, Obj
+from hekla.client.informer import Informer, Update
 from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig
 
 _QUICK = {"periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 1}
@@ -26,16 +28,22 @@ def status_of(pod: Obj) -> Obj:
 
 async def events(node: Rig, pod: str, reason: str) -> list[str]:
     """Waits for the first."""
-    async with asyncio.timeout(20):
-        while True:
-            found = [
-                str(each.get("message") or each.get("note"))
-                for each in await node.client.find_all(EVENT, "default")
-                if each["reason"] == reason and pod in str(each.get("involvedObject") or each.get("regarding"))
-            ]
-            if found:
-                return found
-            await asyncio.sleep(0.05)
+    found: list[str] = []
+    heard = asyncio.Event()
+
+    def hear(update: Update) -> None:
+        each = update.obj
+        if each["reason"] == reason and pod in str(each.get("involvedObject") or each.get("regarding")):
+            found.append(str(each.get("message") or each.get("note")))
+            heard.set()
+
+    informer = Informer(node.client, EVENT, rng=random.Random(1))
+    informer.subscribe(hear)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(informer.run())
+        await heard.wait()
+        watching.cancel()
+    return found
 
 
 Story = Callable[[Rig], Coroutine[Any, Any, None]]
