@@ -51,6 +51,8 @@ def whole(text: str | int | float) -> int:
     return _ceiling(parse(text))
 
 
+# The same few amounts come with every pod; all of these are plain functions of their argument.
+@lru_cache(maxsize=4096)
 def format_decimal(value: Decimal | int) -> str:
     """Canonical decimal form: the largest suffix that keeps the number whole (`1500m`, `2`, `3k`)."""
     value = Decimal(value)
@@ -63,6 +65,7 @@ def format_decimal(value: Decimal | int) -> str:
     return f"{_ceiling(value.scaleb(9))}n"
 
 
+@lru_cache(maxsize=4096)
 def format_binary(value: Decimal | int) -> str:
     """Canonical binary form: `2Gi`, `100Mi`, or plain digits when no binary suffix divides the number."""
     value = Decimal(value)
