@@ -8,6 +8,8 @@ import pytest
 
 from tests.cluster.control_plane import find_binaries
 from tests.e2e.local_cluster import HELLO_GANG, LocalCluster, start_cluster
+from tests.e2e.test_attach import LISTENER, start
+from tests.e2e.test_port_forward import POD, forwarded, say
 
 pytestmark = pytest.mark.cluster
 
@@ -41,3 +43,14 @@ def test_server_side_apply_and_diff(cluster: LocalCluster) -> None:
 def test_explain_and_api_resources(cluster: LocalCluster) -> None:
     assert "dependsOn" in cluster.kubectl("explain", "vcjob.spec.tasks")
     assert "vcjob,vj" in cluster.kubectl("api-resources", "--api-group=batch.volcano.sh")
+
+
+def test_streams_go_in_and_out(cluster: LocalCluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=POD)
+    start(cluster, "listener", LISTENER)
+    cluster.kubectl("wait", "pod/echo", "--for=condition=Ready", "--timeout=60s")
+    assert cluster.kubectl("exec", "-i", "echo", "--", "cat", stdin="hello\n") == "hello\n"
+    assert cluster.kubectl("attach", "-i", "listener", stdin="to whom it may concern\n") == "to whom it may concern\n"
+    with forwarded(cluster, "service/front", 80) as port:
+        assert say(port, b"through the newest protocol") == b"through the newest protocol"
+    cluster.kubectl("delete", "pod", "--all")

@@ -23,7 +23,7 @@ class LocalCluster:
     def __init__(self, data_dir: Path, kubectl: str = "kubectl") -> None:
         self.data_dir = data_dir
         self.kubeconfig = data_dir / "kubeconfig"
-        self._kubectl = kubectl
+        self.kubectl_program = kubectl
 
     def hekla(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         command = [HEKLA, *arguments, "--data-dir", self.data_dir]
@@ -33,7 +33,7 @@ class LocalCluster:
         return done
 
     def kubectl(self, *arguments: str | Path, check: bool = True, stdin: str | None = None) -> str:
-        command = [self._kubectl, "--kubeconfig", self.kubeconfig, *arguments]
+        command = [self.kubectl_program, "--kubeconfig", self.kubeconfig, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, input=stdin)
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout + (done.stderr if not check else "")

@@ -22,7 +22,7 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: any, CONTAINER}]
 """
-_LISTENER = """stdin: true, stdinOnce: true, command: [sh, -c, "cat; echo all heard >&2"]"""
+LISTENER = """stdin: true, stdinOnce: true, command: [sh, -c, "cat; echo all heard >&2"]"""
 _SHELL = """stdin: true, tty: true, command: [sh]"""
 _SPEAKER = """command: [sh, -c, "while [ ! -e /done ]; do echo tick; echo tock >&2; sleep 0.1; done"]"""
 
@@ -42,7 +42,7 @@ def start(cluster: LocalCluster, name: str, container: str) -> None:
 def test_what_is_said_reaches_the_container_and_its_input_ends_with_the_client(
     cluster: LocalCluster, kubectl: list[str], websockets: str
 ) -> None:
-    start(cluster, "listener", _LISTENER)
+    start(cluster, "listener", LISTENER)
     data = os.urandom(1 << 20).hex(b"\n", 100).encode() + b"\n"
     environment = {**os.environ, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": websockets}
     done = subprocess.run(

@@ -60,7 +60,8 @@ def echo(cluster: LocalCluster) -> LocalCluster:
 def forwarded(cluster: LocalCluster, what: str, port: int, *, websockets: bool = True) -> Iterator[int]:
     """The local port."""
     environment = {**os.environ, "KUBECTL_PORT_FORWARD_WEBSOCKETS": str(websockets).lower()}
-    command = ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "port-forward", "--address=127.0.0.1", what]
+    kubectl = [cluster.kubectl_program, "--kubeconfig", str(cluster.kubeconfig)]
+    command = [*kubectl, "port-forward", "--address=127.0.0.1", what]
     with subprocess.Popen(
         [*command, f":{port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     ) as process:
