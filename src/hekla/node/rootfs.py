@@ -131,7 +131,7 @@ def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, *, str
 
 def _overlay(found: list[str], target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
     """Show one directory. `strict`: one that cannot be overlaid is an error, even where it may be shown read-only."""
-    upper, work = f"layers/{name}/upper", f"layers/{name}/work"
+    upper, work = f"upper/{name}", f"work/{name}"
     os.makedirs(upper, exist_ok=True)
     os.makedirs(work, exist_ok=True)
     machines = f"/{name}" if plan["base"] == "/" and found[-1] == f"lower-{len(plan['above'])}/{name}" else ""

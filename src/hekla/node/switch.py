@@ -229,8 +229,7 @@ class Switch:
     def _link(self, uid: str, pid: int) -> None:
         name = link_name(uid)
         self._links.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_pid": pid})
-        bridge = self._links.link_lookup(ifname=BRIDGE)[0]
-        index = self._links.link_lookup(ifname=name)[0]
+        bridge, index = socket.if_nametoindex(BRIDGE), socket.if_nametoindex(name)
         self._links.link("set", index=index, master=bridge, state="up")
         # Pods speak to the bridge and not to each other: everything passes the rules, raw frames too.
         self._links.brport("set", index=index, isolated=1)
@@ -238,12 +237,13 @@ class Switch:
     def _unlink(self, uid: str) -> None:
         from pyroute2.netlink.exceptions import NetlinkError
 
-        for index in self._links.link_lookup(ifname=link_name(uid)):
-            try:
-                self._links.link("del", index=index)
-            except NetlinkError as error:
-                if error.code != errno.ENODEV:
-                    raise
+        try:
+            self._links.link("del", index=socket.if_nametoindex(link_name(uid)))
+        except NetlinkError as error:
+            if error.code != errno.ENODEV:
+                raise
+        except OSError:
+            pass  # there is none of that name
 
     def _free_address(self) -> str:
         """The next address never used since the start, so that a name looked up late does not reach a stranger."""
@@ -288,7 +288,7 @@ class Switch:
         from pyroute2.netlink.exceptions import NetlinkError
 
         try:
-            index = self._links.link_lookup(ifname=BRIDGE)[0]
+            index = socket.if_nametoindex(BRIDGE)
             self._links.addr("add", index=index, address=address, prefixlen=32)
         except NetlinkError as error:
             if error.code != errno.EEXIST:
@@ -297,10 +297,10 @@ class Switch:
     def _make_bridge(self) -> None:
         # An address of its own: otherwise it takes that of a port, and changes it whenever pods come and go.
         self._links.link("add", ifname=BRIDGE, kind="bridge", address=_BRIDGE_HARDWARE)
-        index = self._links.link_lookup(ifname=BRIDGE)[0]
+        index = socket.if_nametoindex(BRIDGE)
         self._links.addr("add", index=index, address=self.gateway, prefixlen=self._network.prefixlen)
         self._links.link("set", index=index, state="up")
-        self._links.link("set", index=self._links.link_lookup(ifname="lo")[0], state="up")
+        self._links.link("set", index=socket.if_nametoindex("lo"), state="up")
         # Where the kernel lets rules for routed packets see bridged ones too, a Service's would apply too early.
         early = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
         if early.exists():
