@@ -62,7 +62,7 @@ def alike(contender: Contender) -> tuple[object, ...]:
 
 def _nodes_to_try(session: Session, tiers: Tiers, contender: Contender, rules: Rules) -> list[int]:
     request = session.request(contender.shape)
-    could: Flags = np.all(session.free_later() + rules.residents.most >= request, axis=1)
+    could: Flags = np.all(rules.residents.most_free(session) >= request, axis=1)
     for refusal in tiers.refusals(contender.of):
         if refusal.final:
             could &= ~refusal.nodes

@@ -48,14 +48,17 @@ class Contender:
 
 
 class Residents:
-    """The pods of some groups that hold nodes with one of `statuses` and may be made to leave."""
+    """The pods of some groups that hold nodes with one of `statuses` and may be made to leave.
+
+    As long as one is in use, nobody is evicted who is not among them.
+    """
 
     def __init__(self, session: Session, states: Iterable[GroupState], statuses: Sequence[PodStatus]) -> None:
         self._statuses = tuple(statuses)
         self._codes = frozenset(map(int, statuses))  # plain numbers compare quickly
         self._by_line: dict[int, list[Resident]] = {}
-        # What each node would gain if all of them left: never less than what some of them could free.
-        self.most: Floats = np.zeros_like(session.idle)
+        # What each node has to give once all of them, and those leaving already, have left.
+        self._leavable: Floats = session.releasing.copy(order="F")
         lines = session.lines
         for state in states:
             self._add(session, lines, state)
@@ -64,6 +67,11 @@ class Residents:
         """Those still there, in the order of groups and pods."""
         found = self._by_line.get(line, ())
         return [resident for resident in found if int(resident.state.status[resident.position]) in self._codes]
+
+    def most_free(self, session: Session) -> Floats:
+        """What would be free on each node if all of them left, promises kept: no choice of them frees more."""
+        free: Floats = session.idle + self._leavable - session.pipelined
+        return free
 
     def _add(self, session: Session, lines: dict[str, int], state: GroupState) -> None:
         if not any(state.counts[status] for status in self._statuses):
@@ -77,4 +85,4 @@ class Residents:
                 self._by_line.setdefault(line, []).append(found[-1])
         if found:
             requests = session.snapshot.requests[[resident.shape for resident in found]]
-            np.add.at(self.most, [resident.line for resident in found], requests)
+            np.add.at(self._leavable, [resident.line for resident in found], requests)
