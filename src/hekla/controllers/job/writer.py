@@ -93,7 +93,10 @@ class JobWriter:
         """
         made = Made()
         portions = [wanted[first : first + self._portion] for first in range(0, len(wanted), self._portion)]
-        await in_turns(portions, lambda portion: self._create_portion(job, maker, portion, made), _PORTIONS_AT_ONCE)
+        results = await in_turns(
+            portions, lambda portion: self._create_portion(job, maker, portion, made), _PORTIONS_AT_ONCE
+        )
+        made.failed += [f"failed to create pods, err: {result}" for result in results if isinstance(result, ApiError)]
         if made.refused is not None:
             raise made.refused
         if made.failed:
