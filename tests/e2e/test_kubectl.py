@@ -84,6 +84,43 @@ def test_suspend_and_resume_move_the_job(cluster: LocalCluster) -> None:
     eventually(lambda: not [name for name in cluster.names("pod") if "sleeper" in name])
 
 
+def test_a_pod_that_is_deleted_has_its_grace_and_its_last_words_are_followed(cluster: LocalCluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=POLITE)
+    cluster.kubectl("wait", "pod/polite", "pod/deaf", "--for=condition=Ready", "--timeout=60s")
+    following = subprocess.Popen(
+        ["kubectl", "--kubeconfig", cluster.kubeconfig, "logs", "-f", "polite"], stdout=subprocess.PIPE, text=True
+    )
+    assert following.stdout is not None
+    assert following.stdout.readline() == "hello\n"
+    described = cluster.kubectl("describe", "pod", "polite")
+    assert "Started container main" in described
+    cluster.kubectl("delete", "pod", "polite")
+    assert following.communicate(timeout=30)[0] == "goodbye\n"
+    # One that does not listen is not waited for longer than it was given.
+    cluster.kubectl("delete", "pod", "deaf", "--grace-period=1", "--timeout=20s")
+    assert not [name for name in cluster.names("pod") if name in ("polite", "deaf")]
+
+
+POLITE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: polite}
+spec:
+  nodeName: local
+  containers:
+    - name: main
+      image: any
+      command: [sh, -c, "trap 'sleep 0.5; echo goodbye; exit 0' TERM; echo hello; while :; do sleep 0.1; done"]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: deaf}
+spec:
+  nodeName: local
+  terminationGracePeriodSeconds: 600
+  containers: [{name: main, image: any, command: [sh, -c, "trap '' TERM; while :; do sleep 0.1; done"]}]
+"""
+
 SLEEPER = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
