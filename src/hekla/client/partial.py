@@ -23,7 +23,7 @@ from hekla.log import get_logger
 
 log = get_logger("client")
 
-_PAGE = 1000
+_PAGE = 2000
 
 
 class HasRevision(Protocol):

@@ -122,6 +122,9 @@ class _Table:
         ]
 
     def entries_at(self, namespace: str, at: int) -> list[Entry]:
+        if at >= self._newest:
+            # What has changed since is of other resources: later pages of a long list cost no more than the first.
+            return self.entries(namespace)
         past: dict[tuple[str, str], Entry | None] = dict(self.live)
         for change in reversed(self.changes(at)):
             past[(change.entry.key.namespace, change.entry.key.name)] = change.previous
