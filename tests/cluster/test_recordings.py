@@ -24,12 +24,11 @@ from tests.eventually import eventually
 from tests.scheduler.recorded import all_names, explained, load, unexplained
 from tests.scheduler.replay import NAMESPACE, Replay
 
-QUIET_SECONDS = 2.0
+QUIET_SECONDS = 3.0  # as when they were recorded: less is too little on a busy machine
 ALWAYS = (
     "backfill-mixed-gang",
     "capacity-reclaim",
     "enqueue-one-of-two",
-    "gang-partial",
     "later-members-complete",
     "message-gang-cpu-and-taint",
     "preempt-unmarked-pods",
