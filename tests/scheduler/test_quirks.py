@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from hekla.api.kinds import POD, PRIORITY_CLASS
-from hekla.scheduler.extension import OpenPlugin, Preemptable, SchedulerPlugin, Tiers
+from hekla.scheduler.extension import Preemptable, SchedulerPlugin
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.session import Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.tiers import OpenPlugin, Tiers
 from tests.scheduler.miniature import Miniature, short_config
 from tests.scheduler.plugins.opened import Opened
 from tests.scheduler.test_scheduler import EVICTING, Stage, leaving, on_stage

@@ -35,7 +35,7 @@ ELSEWHERE = {
     "36a": "scheduler/test_reading.py test_the_status_of_a_pod",
     "37a": "scheduler/test_cache.py test_a_stale_update_does_not_undo_an_assumption",
     "38": "scheduler/test_quirks.py test_scenario_38_tiers_combine_as_upstreams_do",
-    "38e": "scheduler/test_extension.py test_a_vote_is_decided_tier_by_tier",
+    "38e": "scheduler/test_tiers.py test_a_vote_is_decided_tier_by_tier",
     "39e": "scheduler/test_blame.py test_one_that_cannot_work_at_all_holds_everything_back_and_says_so",
 }
 NOT_YET = {

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from hekla.errors import UsageError
 from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
-from hekla.scheduler.extension import HIERARCHY, SchedulerPlugin, Tiers
+from hekla.scheduler.extension import HIERARCHY, SchedulerPlugin
 from hekla.scheduler.registry import find_plugins
 from hekla.scheduler.session import Session
+from hekla.scheduler.tiers import Tiers
 
 DEFAULT_CONFIG = """\
 actions: "enqueue, allocate, backfill"

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from hekla.scheduler.blame import Guarded, PluginFailure, PluginLost, failure_of
 from hekla.scheduler.config import Config, PluginEntry
-from hekla.scheduler.extension import OpenPlugin, Tiers, stand_in
 from hekla.scheduler.outcome import make_plan
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.session import Session
 from hekla.scheduler.snapshot import Snapshot
+from hekla.scheduler.tiers import OpenPlugin, Tiers, stand_in
 from hekla.scheduler.timings import Timings
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.tiers import Tiers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,6 @@ import numpy as np
 from hekla.api.reasons import Reason
 from hekla.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupReason
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import FitError, Unfit
 from hekla.scheduler.plan import (
     Announcement,
@@ -29,6 +28,7 @@ from hekla.scheduler.plan import (
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
 from hekla.scheduler.session import GroupState, PodClass, Session, Tried
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+from hekla.scheduler.tiers import Tiers
 
 NORMAL, WARNING = "Normal", "Warning"
 _SCHEDULED_REASON = "tasks in gang are ready to be scheduled"

@@ -8,9 +8,9 @@ from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.fits import first_missing, fits, room
 from hekla.scheduler.arrays.greedy import place_identical
 from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import Clause, FitError
 from hekla.scheduler.session import PodClass, Session
+from hekla.scheduler.tiers import Tiers
 from hekla.scheduler.timings import SCORING
 
 _NONE: Ints = np.empty(0, dtype=np.int64)

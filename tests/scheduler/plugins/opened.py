@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hekla.scheduler.cycle import open_plugins
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.tiers import Tiers
 from tests.scheduler.miniature import Miniature, short_config
 
 

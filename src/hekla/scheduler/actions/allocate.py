@@ -14,11 +14,11 @@ import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.tiers import Tiers
 
 
 @dataclass(slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.fit import FitError
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, PodClass, Session
+from hekla.scheduler.tiers import Tiers
 
 
 def execute(session: Session, tiers: Tiers) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import heapq
 
 from hekla.api.scheduling import PodGroupPhase
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.tiers import Tiers
 
 
 def execute(session: Session, tiers: Tiers) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.displacing import Rules, alike, make_room, pods_to_try
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.tiers import Tiers
 
 REASON = "preempt"
 _STATUSES = (PodStatus.BOUND, PodStatus.RUNNING)

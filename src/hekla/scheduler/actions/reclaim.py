@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hekla.scheduler.actions.preempt import hungry_groups
 from hekla.scheduler.displacing import Rules, alike, make_room, pods_to_try
-from hekla.scheduler.extension import Tiers
 from hekla.scheduler.residents import Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.tiers import Tiers
 
 REASON = "reclaim"
 

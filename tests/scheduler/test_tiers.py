@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from hekla.api.reasons import Reason
-from hekla.scheduler.extension import GroupEnqueueable, GroupPipelined, OpenPlugin, SchedulerPlugin, Tiers, Vote
+from hekla.scheduler.extension import GroupEnqueueable, GroupPipelined, SchedulerPlugin, Vote
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.tiers import OpenPlugin, Tiers
 from tests.scheduler.miniature import Miniature
 
 NO = Unfit(Reason.NOT_ENOUGH_RESOURCES, "no")
