@@ -63,6 +63,7 @@ class History:
         self.pods_of: dict[str, set[str]] = defaultdict(set)  # uid of a Job -> every pod it ever had
         self.started: set[str] = set()  # uids of PodGroups of which a member was ever bound
         self.thinned: set[str] = set()  # uids of PodGroups that lost a bound member
+        self.disturbed: set[str] = set()  # uids of PodGroups that lost any member, bound or not
         self.used: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))  # node -> what its pods ask for
         self.restarts: dict[str, int] = defaultdict(int)  # uid of a Job -> how often it went into Restarting
         self.evicted: dict[str, float] = {}  # uid of a pod -> when the scheduler chose it as a victim
@@ -134,6 +135,8 @@ class History:
         if step.after is None and not step.obj["spec"].get("nodeName"):
             self.last_waiting_gone = self.now
         group = self.group_of(step.obj)
+        if group is not None and step.after is None:
+            self.disturbed.add(uid_of(group))
         if group is not None and step.obj["spec"].get("nodeName"):
             self.started.add(uid_of(group))
             if step.after is None or not holds or is_deleting(step.after):

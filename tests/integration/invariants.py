@@ -77,13 +77,16 @@ def a_pod_is_bound_once(history: History, moment: Moment) -> Iterator[str]:
 
 
 def a_gang_is_bound_together(history: History, moment: Moment) -> Iterator[str]:
-    """I3, where the server binds gangs: the commit that starts a gang starts enough of it."""
+    """I3, where the server binds gangs: the commit that starts a gang starts enough of it.
+
+    Unless a member was replaced: the others may be on their way, and be refused without the one that is gone.
+    """
     bound = [step for step in moment.of(POD) if holds_node(step.after) and not holds_node(step.before)]
     groups = {uid_of(group): group for step in bound if (group := history.group_of(step.obj)) is not None}
     for uid, group in groups.items():
         members = [pod for pod in history.members(group) if pod["spec"].get("nodeName") and not is_deleting(pod)]
         new = sum(1 for step in bound if history.group_of(step.obj) is group)
-        if len(members) == new < int(group["spec"].get("minMember") or 1) and uid not in history.thinned:
+        if len(members) == new < int(group["spec"].get("minMember") or 1) and uid not in history.disturbed:
             yield f"I3: {new} pods of {name_of(group)} were bound, its gang is {group['spec'].get('minMember')}"
 
 
