@@ -26,6 +26,7 @@ def steps(readme: Path) -> Iterator[tuple[str, list[str]]]:
             yield command, shown
 
 
+@pytest.mark.timeout(240)  # Ray alone starts a dozen interpreters
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
 def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> None:
     """All its commands in one shell, so that one can build upon another."""
@@ -39,7 +40,7 @@ def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> N
     try:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
-            capture_output=True, text=True, timeout=110, env=environment, cwd=tmp_path,
+            capture_output=True, text=True, timeout=200, env=environment, cwd=tmp_path,
         )  # fmt: skip
     finally:
         subprocess.run([HEKLA, "down"], capture_output=True, timeout=60, env=environment)
