@@ -11,7 +11,6 @@ import os
 import socket
 import stat
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -26,11 +25,11 @@ WORLD, PORT = "203.0.113.5", 8080
 def main() -> None:
     sys_.unshare(sys_.CLONE_NEWNET | sys_.CLONE_NEWNS)
     sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
-    resolv = Path(tempfile.mkdtemp(), "resolv.conf")
+    sys_.mount("hekla", "/run", "tmpfs", 0, "mode=755")
+    resolv = Path("/run/resolv.conf")
     resolv.write_text(f"nameserver {WORLD}\n")
     # What the machine says of its network must be this network's.
     sys_.bind(str(resolv), "/etc/resolv.conf")
-    sys_.mount("hekla", "/run", "tmpfs", 0, "mode=755")
     # As udev makes it; some machines have it for root alone.
     sys_.mount("hekla", "/dev/net", "tmpfs", 0, "mode=755")
     os.mknod("/dev/net/tun", stat.S_IFCHR | 0o666, os.makedev(10, 200))
