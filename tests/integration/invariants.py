@@ -144,12 +144,19 @@ def a_pods_owner_is_the_job_it_names(history: History, moment: Moment) -> Iterat
 
 
 def a_victim_has_somebody_to_make_room_for(history: History, moment: Moment) -> Iterator[str]:
-    """I12: chosen once, and only while a pod that may take its place waits or has just gone."""
+    """I12: only while a pod that may take its place waits or has just gone; and not again once it is going.
+
+    Before that it may be: an eviction whose answer was lost is decided anew.
+    """
     for step in moment.of(POD):
         if step.after is None or not is_victim(step.after):
             continue
         if is_victim(step.before):
-            if _chosen_at(step.before) != _chosen_at(step.after):
+            if (
+                step.before is not None
+                and is_deleting(step.before)
+                and _chosen_at(step.before) != _chosen_at(step.after)
+            ):
                 yield f"I12: {name_of(step.obj)} was chosen twice"
             continue
         just_gone = history.now - history.last_waiting_gone < _HEARSAY_SECONDS
