@@ -134,6 +134,20 @@ def test_a_command_is_not_judged_on_a_picture_older_than_the_last_decision() -> 
     in_world(script, world=world)
 
 
+def test_a_queue_does_not_keep_what_it_held_for_a_moment() -> None:
+    """Held back for a second, the higher figure was written when the lower one was right again, and stayed."""
+
+    async def script(world: World) -> None:
+        await world.client.create(JOB, job("endless", 2, seconds=1_000_000))
+        await world.until(lambda: _allocated(world) == "2", "the queue says what it holds")
+        await world.client.create(JOB, job("quick", 2, seconds=0.1))
+        await world.until_phase("Completed", "quick")
+        await asyncio.sleep(60)
+        assert _allocated(world) == "2"
+
+    in_world(script)
+
+
 class StallingWorld(World):
     """The watches of one component for paths with `part` in them stand still while it is `stalled`."""
 
@@ -175,3 +189,8 @@ def _bound_by(commit: Commit) -> int:
 
 def _state(world: World) -> str:
     return str((world.store.object(QUEUE, "default") or {}).get("status", {}).get("state"))
+
+
+def _allocated(world: World) -> str:
+    status = (world.store.object(QUEUE, "default") or {}).get("status") or {}
+    return str((status.get("allocated") or {}).get("cpu"))

@@ -102,6 +102,7 @@ class Binder:
         self._leaving: dict[str, Eviction] = {}
         self._statuses: WorkQueue[tuple[str, str]] = WorkQueue()
         self._wishes: dict[tuple[str, str], _Wish] = {}
+        self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
         self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._told: OrderedDict[tuple[str, str, str], tuple[str, float]] = OrderedDict()
 
@@ -420,9 +421,12 @@ class Binder:
                 self._tell(row, told)
 
     def _wish_queue(self, outcome: QueueOutcome) -> None:
-        queue = self._cache.queue(outcome.name)
-        if queue is not None and dict(queue.allocated or {}) != shown_amounts(outcome):
-            key = ("queue", outcome.name)
+        key, queue = ("queue", outcome.name), self._cache.queue(outcome.name)
+        self._held[outcome.name] = outcome
+        if queue is None or dict(queue.allocated or {}) == shown_amounts(outcome):
+            # What waits to be written is out of date: it is as it was again.
+            self._wishes.pop(key, None)
+        else:
             self._wish(key, outcome, after=self._patience(key))
 
     async def _write_group(self, wish: _GroupWish) -> None:
@@ -471,6 +475,9 @@ class Binder:
         gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
         patch = {"metadata": {"uid": queue.uid}, "status": {"allocated": {**gone, **wanted}}}
         self._cache.put_queue(await self._client.patch(QUEUE, queue.name, patch, subresource="status"))
+        # A cycle may have found otherwise while this was on its way.
+        self._note_written(("queue", outcome.name))
+        self._wish_queue(self._held[outcome.name])
 
     # Events
 
