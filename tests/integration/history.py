@@ -63,7 +63,7 @@ class History:
         self.pods_of: dict[str, set[str]] = defaultdict(set)  # uid of a Job -> every pod it ever had
         self.started: set[str] = set()  # uids of PodGroups of which a member was ever bound
         self.thinned: set[str] = set()  # uids of PodGroups that lost a bound member
-        self.disturbed: set[str] = set()  # uids of PodGroups that lost any member, bound or not
+        self.disturbed: set[str] = set()  # uids of PodGroups that lost a member, bound or not, or were changed
         self.used: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))  # node -> what its pods ask for
         self.restarts: dict[str, int] = defaultdict(int)  # uid of a Job -> how often it went into Restarting
         self.evicted: dict[str, float] = {}  # uid of a pod -> when the scheduler chose it as a victim
@@ -119,6 +119,8 @@ class History:
         step = Step(resource, before, None if deleted else obj, revision)
         if resource == _PODS:
             self._take_pod(step)
+        elif resource == _GROUPS and before is not None and before.get("spec") != obj.get("spec"):
+            self.disturbed.add(uid)
         elif resource == _JOBS and phase_of(step.after) == "Restarting" and phase_of(step.before) != "Restarting":
             self.restarts[uid] += 1
         return step

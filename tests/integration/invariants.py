@@ -79,7 +79,7 @@ def a_pod_is_bound_once(history: History, moment: Moment) -> Iterator[str]:
 def a_gang_is_bound_together(history: History, moment: Moment) -> Iterator[str]:
     """I3, where the server binds gangs: the commit that starts a gang starts enough of it.
 
-    Unless a member was replaced: the others may be on their way, and be refused without the one that is gone.
+    Unless a member was replaced (the others may be on their way, and be refused without it) or the gang was changed.
     """
     bound = [step for step in moment.of(POD) if holds_node(step.after) and not holds_node(step.before)]
     groups = {uid_of(group): group for step in bound if (group := history.group_of(step.obj)) is not None}
