@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import random
+import socket
+import struct
 
 import pytest
 from dnslib import RCODE, DNSRecord
@@ -10,7 +13,8 @@ from hekla.client.informer import Informer
 from hekla.client.rest import Client
 from hekla.client.transport import HttpTransport
 from hekla.client.watch import Change, ChangeType
-from hekla.node.dns import Zone, answer, service_addresses
+from hekla.node.dns import Zone, _Answers, _serve, answer, service_addresses
+from hekla.node.dns_forwarding import Forwarder
 
 
 def a_pod(name: str, address: str = "", *, ready: bool = True, phase: str = "Running", **spec: object) -> Obj:
@@ -100,6 +104,47 @@ def test_a_long_answer_over_udp_is_cut_and_marked() -> None:
     assert len(DNSRecord.parse(answer(zone, question)).rr) == 200
 
 
-@pytest.mark.parametrize("junk", [b"", b"\0" * 5, b"\xff" * 40, DNSRecord.question("a.b", "A").reply().pack()])
+# A label of 70 bytes; names know no more than 63.
+TOO_LONG = DNSRecord.question("x").pack()[:12] + b"\x46" + b"a" * 70 + b"\3org\0" + b"\0\1\0\1"
+NO_QUESTIONS = [b"", b"\0" * 5, b"\xff" * 40, TOO_LONG, DNSRecord.question("a.b", "A").reply().pack()]
+
+
+@pytest.mark.parametrize("junk", NO_QUESTIONS)
 def test_what_is_no_question_gets_no_answer(junk: bytes) -> None:
     assert answer(a_zone(), junk) is None
+
+
+class Broken(Forwarder):
+    async def ask(self, question: bytes, *, stream: bool) -> bytes:
+        raise RuntimeError("no way")
+
+
+@pytest.mark.parametrize("forwarder", [None, Forwarder(list), Broken()])
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
+def test_nothing_a_pod_sends_keeps_others_from_their_answers(forwarder: Forwarder | None, kind: int) -> None:
+    async def main() -> bytes:
+        udp, tcp = (socket.socket(socket.AF_INET, each) for each in (socket.SOCK_DGRAM, socket.SOCK_STREAM))
+        for each in (udp, tcp):
+            each.bind(("127.0.0.1", 0))
+            each.setblocking(False)
+        tcp.listen()
+        address = (udp if kind == socket.SOCK_DGRAM else tcp).getsockname()
+        serving = asyncio.create_task(_serve(_Answers(a_zone(), forwarder), udp, tcp))
+        good = DNSRecord.question("gang.ns.svc.cluster.local").pack()
+        for junk in (*NO_QUESTIONS, DNSRecord.question("example.org").pack()):
+            await asyncio.to_thread(send, kind, address, junk)
+        reply = await asyncio.to_thread(send, kind, address, good, 2048)
+        serving.cancel()
+        await asyncio.wait([serving])
+        return reply
+
+    assert DNSRecord.parse(asyncio.run(main())).header.rcode == RCODE.NOERROR
+
+
+def send(kind: int, address: tuple[str, int], question: bytes, hear: int = 0) -> bytes:
+    with socket.socket(socket.AF_INET, kind) as client:
+        client.settimeout(5)
+        client.connect(address)
+        prefix = struct.pack("!H", len(question)) if kind == socket.SOCK_STREAM else b""
+        client.sendall(prefix + question)
+        return client.recv(hear)[len(prefix) :] if hear else b""

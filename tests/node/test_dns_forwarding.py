@@ -28,6 +28,8 @@ def test_names_of_the_cluster_stay_in_it(name: str, expected: bool) -> None:
 
 def test_what_is_no_question_is_not_passed_on() -> None:
     assert not is_foreign(b"nonsense")
+    too_long = DNSRecord.question("x").pack()[:12] + b"\x46" + b"a" * 70 + b"\3org\0" + b"\0\1\0\1"
+    assert not is_foreign(too_long)
 
 
 def test_resolvers_are_the_machines(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from dnslib import QTYPE, RCODE, RR, A, DNSError, DNSRecord
+from dnslib import QTYPE, RCODE, RR, A
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import labels_of, name_of, namespace_of
 from hekla.client.informer import Informer, Update
 from hekla.log import get_logger
-from hekla.node.dns_forwarding import Forwarder, is_foreign
+from hekla.node.dns_forwarding import Forwarder, is_foreign, parsed
 from hekla.node.exec import Launcher
 from hekla.node.hooks.hosts import CLUSTER_DOMAIN, pod_hostname
 from hekla.node.ruleset import has_cluster_address
@@ -98,11 +98,8 @@ class Zone:
 
 def answer(zone: Zone, question: bytes, *, limit: int | None = None) -> bytes | None:
     """The reply to a DNS message; None for what is not a question. `limit`: longer replies are cut and marked so."""
-    try:
-        asked = DNSRecord.parse(question)
-    except DNSError:
-        return None
-    if asked.header.qr or not asked.questions:
+    asked = parsed(question)
+    if asked is None or asked.header.qr or not asked.questions:
         return None
     reply = asked.reply(ra=1, aa=1)
     name, kind = str(asked.q.qname), asked.q.qtype
@@ -163,9 +160,14 @@ class _Answers:
     forwarder: Forwarder | None
 
     async def to(self, question: bytes, *, limit: int | None = None) -> bytes | None:
-        if self.forwarder is not None and is_foreign(question):
-            return await self.forwarder.ask(question, stream=limit is None)
-        return answer(self.zone, question, limit=limit)
+        """Never fails: whatever a pod may send, the others' questions are still answered."""
+        try:
+            if self.forwarder is not None and is_foreign(question):
+                return await self.forwarder.ask(question, stream=limit is None)
+            return answer(self.zone, question, limit=limit)
+        except Exception as error:
+            log.warning("a question could not be answered", error=repr(error))
+            return None
 
 
 async def _serve(answers: _Answers, udp: socket.socket, tcp: socket.socket) -> None:

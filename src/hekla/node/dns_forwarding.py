@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dnslib import RCODE, DNSError, DNSRecord
+from dnslib.label import DNSLabelError
 
 from hekla.node.hooks.hosts import CLUSTER_DOMAIN
 
@@ -16,13 +17,20 @@ _SECONDS = 3.0
 _PORT = 53
 
 
+def parsed(message: bytes) -> DNSRecord | None:
+    """A message that a reply can be made to; None for anything else."""
+    try:
+        found = DNSRecord.parse(message)
+        found.reply().pack()  # dnslib reads names that are too long, and only then refuses to write them
+    except (DNSError, DNSLabelError):
+        return None
+    return found
+
+
 def is_foreign(question: bytes) -> bool:
     """Whether it is a question about a name outside the cluster's domain."""
-    try:
-        asked = DNSRecord.parse(question)
-    except DNSError:
-        return False
-    name = str(asked.q.qname).lower().rstrip(".") if asked.questions else ""
+    asked = parsed(question)
+    name = str(asked.q.qname).lower().rstrip(".") if asked is not None and asked.questions else ""
     # A name of one word is nobody's outside.
     return "." in name and not f".{name}".endswith(f".{CLUSTER_DOMAIN}")
 
