@@ -96,10 +96,13 @@ class ApiRelay:
 
     async def _relay(self, connection: socket.socket) -> None:
         try:
+            # Whoever is gone without a word is noticed some day, and the slot is free again.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             pod = await asyncio.open_connection(sock=connection)
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     server = await asyncio.open_connection(*self.server)
+                server[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 await _exchange(pod, server)
             finally:
                 pod[1].close()
@@ -129,5 +132,5 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
         while data := await source.read(_PIECE):
             target.write(data)
             await target.drain()
-    except ConnectionError:
-        pass  # gone without a goodbye
+    except OSError:
+        pass  # gone without a goodbye, or not to be reached any more
