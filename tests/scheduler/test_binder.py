@@ -1,14 +1,29 @@
-"""PodGroup statuses: what is written, and what is left alone."""
+"""PodGroup statuses: what is written, and what is left alone; what the server's answers mean for the cache."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, cast
 
+import pytest
+
+from hekla.api.kinds import Obj
 from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
-from hekla.scheduler.binder import group_status
+from hekla.client.recorder import Recorder
+from hekla.client.rest import Client
+from hekla.clock import LoopClock
+from hekla.errors import ApiError, Conflict, NotFound
+from hekla.scheduler.binder import Binder, group_status
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.config import default_config
+from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.plan import GroupCondition, GroupOutcome
 from hekla.scheduler.reading import read_group
+from tests.integration.virtual_loop import run_virtually
+from tests.scheduler.test_cache import made, pod, small_cache
 
 NOW = "2030-01-01T00:00:00Z"
 
@@ -60,3 +75,71 @@ def test_a_condition_takes_the_place_of_the_earlier_one_of_its_type_and_leaves_t
     condition = GroupCondition("Unschedulable", "r", "new")
     patch = status_after(status, PodGroupPhase.INQUEUE, condition=condition)
     assert patch == {"conditions": [entry("Unschedulable", "new", "cycle-2"), entry("Scheduled")]}
+
+
+class Server:
+    """Answers every question about any object with `obj`, after `meanwhile` has happened."""
+
+    def __init__(self, obj: Obj | None, meanwhile: Callable[[], object]) -> None:
+        self._obj = obj
+        self._meanwhile = meanwhile
+
+    async def offers_batches(self) -> bool:
+        return False
+
+    async def bind_many(self, bindings: list[Any], **_: Any) -> list[ApiError | None]:
+        return [Conflict("no")] * len(bindings)
+
+    async def find(self, *_: Any) -> Obj | None:
+        self._meanwhile()
+        return self._obj
+
+    async def patch(self, *_: Any, **__: Any) -> Obj:
+        self._meanwhile()
+        if self._obj is None:
+            raise NotFound("gone")
+        return self._obj
+
+
+class Events:
+    def event(self, *_: Any) -> None:
+        pass
+
+
+def carry_out(cache: Cache, answer: Obj | None, meanwhile: Callable[[], object] = bool) -> int:
+    """Run a cycle and what follows from it; how often another cycle was asked for."""
+
+    async def main() -> int:
+        woken: list[None] = []
+        binder = Binder(
+            cast(Client, Server(answer, meanwhile)), cache, cast(Recorder, Events()), clock=LoopClock(), period=1.0,
+            in_flight=1, scheduled_events=0, scheduler_name="volcano", torn_seconds=20.0, metrics=None,
+            wake=lambda: woken.append(None),
+        )  # fmt: skip
+        generation = cache.generation
+        binder.take(run_cycle(cache.snapshot(), default_config()), generation)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(binder.run(), 1.5)
+        return len(woken)
+
+    return run_virtually(main())
+
+
+def waiting_cache() -> Cache:
+    """With a pod for which there is no room."""
+    cache = small_cache(pods=0, minimum=1)
+    cache.put_pod(pod(0, cpu=100))
+    return cache
+
+
+def test_a_pod_deleted_while_its_condition_is_written_stays_away() -> None:
+    cache = waiting_cache()
+    carry_out(cache, pod(0, revision=2, cpu=100), lambda: cache.remove_pod("p0"))
+    assert cache.known_pods() == set()
+
+
+@pytest.mark.parametrize("uid", ["", "another"])
+def test_a_pod_found_gone_or_replaced_when_it_is_refused_is_forgotten(uid: str) -> None:
+    cache = small_cache(pods=1, minimum=1)
+    carry_out(cache, made(pod(0), uid) if uid else None)
+    assert cache.known_pods() == set()

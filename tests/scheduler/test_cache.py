@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hekla.api.kinds import Obj
-from hekla.api.meta import uid_of
+from hekla.api.meta import key_of, uid_of
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
@@ -85,6 +85,28 @@ def test_a_deleted_pod_leaves_nothing_behind() -> None:
         cache.remove_pod(uid_of(pod(number)))
     assert used_cpu(cache) == 0
     assert cache.snapshot().groups[0].pods == ()
+
+
+def test_what_is_gone_does_not_come_back_with_a_late_answer() -> None:
+    cache = small_cache()
+    group, queue = made(group_object({"name": "a", "min": 2}), "g", 2), made(queue_object({"name": "default"}), "q", 2)
+    cache.remove_pod("p0")
+    cache.remove_group(group)
+    cache.remove_queue(queue)
+    assert not cache.refresh_pod(pod(0, revision=2))
+    assert not cache.refresh_group(group)
+    assert not cache.refresh_queue(queue)
+    assert cache.known_pods() == {"p1"}
+    assert cache.group(key_of(group)) is None
+    assert cache.queue("default") is None
+
+
+def test_an_answer_about_what_is_still_there_is_taken() -> None:
+    cache = small_cache()
+    assert cache.refresh_pod(pod(0, revision=2, node="n1"))
+    assert cache.refresh_group(made(group_object({"name": "a", "min": 1}), "g", 2))
+    assert cache.refresh_queue(made(queue_object({"name": "default", "weight": 7}), "q", 2))
+    assert not cache.refresh_queue(made(queue_object({"name": "default", "weight": 9}), "another", 3))
 
 
 def test_a_placement_overtaken_by_events_is_refused_as_a_whole() -> None:

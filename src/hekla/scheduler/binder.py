@@ -279,9 +279,12 @@ class Binder:
             live = await self._client.find(POD, pod.name, pod.namespace)
         except (ApiError, Disconnected):
             return False
-        if live is None or live["metadata"].get("uid") != pod.uid or not (live.get("spec") or {}).get("nodeName"):
+        if live is None or live["metadata"].get("uid") != pod.uid:
+            self._cache.remove_pod(pod.uid)
             return False
-        self._cache.put_pod(live)
+        if not (live.get("spec") or {}).get("nodeName"):
+            return False
+        self._cache.refresh_pod(live)
         return True
 
     # Evictions
@@ -442,7 +445,7 @@ class Binder:
         patch = {"metadata": metadata, "status": status or {}}
         if annotations is not None:
             metadata["annotations"] = annotations
-        self._cache.put_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
+        self._cache.refresh_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
 
     async def _write_pod(self, wish: _PodWish) -> None:
         pod, condition = wish.pod, wish.condition
@@ -464,7 +467,7 @@ class Binder:
         live = await self._client.patch(
             POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status"
         )
-        self._cache.put_pod(live)
+        self._cache.refresh_pod(live)
         self._recorder.event(pod_reference(pod), WARNING, "FailedScheduling", condition.message)
 
     async def _write_queue(self, outcome: QueueOutcome) -> None:
@@ -474,7 +477,7 @@ class Binder:
             return
         gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
         patch = {"metadata": {"uid": queue.uid}, "status": {"allocated": {**gone, **wanted}}}
-        self._cache.put_queue(await self._client.patch(QUEUE, queue.name, patch, subresource="status"))
+        self._cache.refresh_queue(await self._client.patch(QUEUE, queue.name, patch, subresource="status"))
         # A cycle may have found otherwise while this was on its way.
         self._note_written(("queue", outcome.name))
         self._wish_queue(self._held[outcome.name])

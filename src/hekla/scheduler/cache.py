@@ -88,6 +88,10 @@ class Cache:
         changed = self._swap(before, self._effective(pod.uid))
         return changed and not (before is None and self._is_still_filling(pod))
 
+    def refresh_pod(self, obj: Obj) -> bool:
+        """A pod as the server answered us: it may be gone by the time the answer is read, and then stays gone."""
+        return uid_of(obj) in self._pods and self.put_pod(obj)
+
     def remove_pod(self, uid: str) -> bool:
         before = self._effective(uid)
         self._pods.pop(uid, None)
@@ -115,6 +119,10 @@ class Cache:
         self._queues[queue.name] = queue
         return known != queue and self._changed()
 
+    def refresh_queue(self, obj: Obj) -> bool:
+        known = self._queues.get(obj["metadata"]["name"])
+        return known is not None and known.uid == uid_of(obj) and self.put_queue(obj)
+
     def remove_queue(self, obj: Obj) -> bool:
         return self._queues.pop(obj["metadata"]["name"], None) is not None and self._changed()
 
@@ -126,6 +134,10 @@ class Cache:
         self._groups.put(row)
         self._groupless.discard(row.key)
         return known != row and self._changed()
+
+    def refresh_group(self, obj: Obj) -> bool:
+        known = self._groups.rows.get(key_of(obj))
+        return known is not None and known.uid == uid_of(obj) and self.put_group(obj)
 
     def remove_group(self, obj: Obj) -> bool:
         key = key_of(obj)
