@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from hekla.api.kinds import Obj
+from hekla.api.kinds import Kind, Obj
 from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
 from hekla.client.recorder import Recorder
@@ -23,6 +23,7 @@ from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.plan import GroupCondition, GroupOutcome
 from hekla.scheduler.reading import read_group
 from tests.integration.virtual_loop import run_virtually
+from tests.scheduler.miniature import queue_object
 from tests.scheduler.test_cache import made, pod, small_cache
 
 NOW = "2030-01-01T00:00:00Z"
@@ -78,7 +79,7 @@ def test_a_condition_takes_the_place_of_the_earlier_one_of_its_type_and_leaves_t
 
 
 class Server:
-    """Answers every question about any object with `obj`, after `meanwhile` has happened."""
+    """Knows one object, which it refuses to bind; `meanwhile` happens while an answer about it is on its way."""
 
     def __init__(self, obj: Obj | None, meanwhile: Callable[[], object]) -> None:
         self._obj = obj
@@ -94,10 +95,10 @@ class Server:
         self._meanwhile()
         return self._obj
 
-    async def patch(self, *_: Any, **__: Any) -> Obj:
-        self._meanwhile()
-        if self._obj is None:
+    async def patch(self, kind: Kind, *_: Any, **__: Any) -> Obj:
+        if self._obj is None or self._obj["kind"] != kind.kind:
             raise NotFound("gone")
+        self._meanwhile()
         return self._obj
 
 
@@ -143,3 +144,19 @@ def test_a_pod_found_gone_or_replaced_when_it_is_refused_is_forgotten(uid: str) 
     cache = small_cache(pods=1, minimum=1)
     carry_out(cache, made(pod(0), uid) if uid else None)
     assert cache.known_pods() == set()
+
+
+def test_a_change_of_somebody_else_that_comes_with_an_answer_is_news() -> None:
+    cache = waiting_cache()
+    assert carry_out(cache, pod(0, revision=2, cpu=100)) == 0
+    assert carry_out(cache, pod(0, revision=3, cpu=1)) == 1
+
+
+def test_a_queue_that_comes_back_with_our_own_counts_is_no_news() -> None:
+    cache = small_cache(pods=0, minimum=1)
+    cache.put_pod(pod(0, node="n1", phase="Running"))
+    queue = made(queue_object({"name": "default"}), "q", 2)
+    queue["status"]["allocated"] = {"cpu": "1", "pods": "1"}
+    assert carry_out(cache, queue) == 0
+    cache.put_queue(made(queue_object({"name": "default"}), "q", 3))
+    assert carry_out(cache, made(queue_object({"name": "default", "weight": 7}), "q", 4)) == 1

@@ -149,6 +149,11 @@ class Binder:
         for queue in plan.queues:
             self._wish_queue(queue)
 
+    def _wake_if(self, news: bool) -> None:
+        """Others' changes may come with the answer to a write of ours; from the watch they are no news then."""
+        if news:
+            self._wake()
+
     # Bindings
 
     async def _bind_for_ever(self) -> None:
@@ -280,11 +285,11 @@ class Binder:
         except (ApiError, Disconnected):
             return False
         if live is None or live["metadata"].get("uid") != pod.uid:
-            self._cache.remove_pod(pod.uid)
+            self._wake_if(self._cache.remove_pod(pod.uid))
             return False
         if not (live.get("spec") or {}).get("nodeName"):
             return False
-        self._cache.refresh_pod(live)
+        self._wake_if(self._cache.refresh_pod(live))
         return True
 
     # Evictions
@@ -467,7 +472,7 @@ class Binder:
         live = await self._client.patch(
             POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status"
         )
-        self._cache.refresh_pod(live)
+        self._wake_if(self._cache.refresh_pod(live))
         self._recorder.event(pod_reference(pod), WARNING, "FailedScheduling", condition.message)
 
     async def _write_queue(self, outcome: QueueOutcome) -> None:
@@ -477,7 +482,8 @@ class Binder:
             return
         gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
         patch = {"metadata": {"uid": queue.uid}, "status": {"allocated": {**gone, **wanted}}}
-        self._cache.refresh_queue(await self._client.patch(QUEUE, queue.name, patch, subresource="status"))
+        live = await self._client.patch(QUEUE, queue.name, patch, subresource="status")
+        self._wake_if(self._cache.refresh_queue(live))
         # A cycle may have found otherwise while this was on its way.
         self._note_written(("queue", outcome.name))
         self._wish_queue(self._held[outcome.name])
