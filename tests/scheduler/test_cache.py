@@ -109,6 +109,15 @@ def test_an_answer_about_what_is_still_there_is_taken() -> None:
     assert not cache.refresh_queue(made(queue_object({"name": "default", "weight": 9}), "another", 3))
 
 
+def test_an_older_state_of_a_queue_does_not_overwrite_a_newer_one() -> None:
+    cache = Cache()
+    cache.put_queue(made(queue_object({"name": "a", "weight": 7}), "q", 5))
+    assert not cache.put_queue(made(queue_object({"name": "a", "weight": 1}), "q", 4))
+    assert cache.snapshot().queues[0].weight == 7
+    assert cache.put_queue(made(queue_object({"name": "a", "weight": 1}), "made again", 3))
+    assert not cache.put_queue(made(queue_object({"name": "a", "weight": 1}), "made again", 6))
+
+
 def test_a_placement_overtaken_by_events_is_refused_as_a_whole() -> None:
     cache = small_cache()
     snapshot, generation = cache.snapshot(), cache.generation

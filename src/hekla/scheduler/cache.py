@@ -116,6 +116,8 @@ class Cache:
     def put_queue(self, obj: Obj) -> bool:
         queue = read_queue(obj)
         known = self._queues.get(queue.name)
+        if known is not None and known.uid == queue.uid and queue.revision < known.revision:
+            return False
         self._queues[queue.name] = queue
         return known != queue and self._changed()
 

@@ -107,6 +107,7 @@ def read_queue(obj: Obj) -> Queue:
         node_groups=_read_node_groups(spec.get("affinity") or {}),
         limits_node_groups=NODE_GROUP_LIMITS in annotations_of(obj),
         hierarchy=_read_hierarchy(annotations_of(obj)),
+        revision=revision_of(obj),
     )
 
 

@@ -236,6 +236,7 @@ class Queue:
     node_groups: NodeGroups | None = None
     limits_node_groups: bool = False
     hierarchy: tuple[tuple[str, float], ...] = ()  # where drf's tree has it: names and weights from below the root
+    revision: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
