@@ -23,6 +23,7 @@ from hekla.api.meta import (
     is_owned_by,
     key_of,
     namespace_of,
+    uid_of,
 )
 from hekla.api.plugin_advice import advice
 from hekla.api.scheduling import PodGroupPhase
@@ -124,7 +125,7 @@ class JobController:
                 self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
         # 3. Converge, or kill what has to go.
         if operation(job.phase, order.action) is Operation.SYNC:
-            await self._sync(scene, decision.evicted)
+            await self._sync(scene, decision.evicted, uid_of(command) if command else "")
         else:
             await self._kill(scene, order)
         # 4. A Command goes once what it asked for is written down.
@@ -181,7 +182,7 @@ class JobController:
             status["version"] = job.version + 1
         await self._write.status_if_new(job, {key: value for key, value in status.items() if value}, killed=True)
 
-    async def _sync(self, scene: Scene, evicted: Mapping[str, datetime]) -> None:
+    async def _sync(self, scene: Scene, evicted: Mapping[str, datetime], command: str) -> None:
         job = scene.job
         # 1. A new job becomes Pending. What plugins will make is noted first, so that it is always cleaned up.
         if not job.phase:
@@ -201,7 +202,7 @@ class JobController:
         if not ending:
             await self._ensure_group(job, scene.group)
         # 4. Pods.
-        created, failed = await self._apply(job, wanted, claims, plugins, evicted)
+        created, failed = await self._apply(job, wanted, claims, plugins, evicted, command)
         # 5. Status.
         gone = [pod.uid for pod in (*wanted.delete, *wanted.surplus)]
         # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
@@ -283,10 +284,11 @@ class JobController:
         claims: dict[str, str],
         plugins: list[Configured],
         evicted: Mapping[str, datetime],
+        command: str,
     ) -> tuple[list[Pod], list[str]]:
         maker = PodMaker(job, claims=claims, plugins=plugins, evicted=evicted, rng=self._rng)
         try:
-            created, failed = await self._write.create_pods(job, maker, wanted.create)
+            created, failed = await self._write.create_pods(job, maker, wanted.create, command=command)
         except PluginRefused as error:
             self._tell(job, WARNING, "PluginError", str(error))
             raise

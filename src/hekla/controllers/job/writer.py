@@ -85,16 +85,18 @@ class JobWriter:
         """Write the Job itself."""
         self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, obj))
 
-    async def create_pods(self, job: Job, maker: PodMaker, wanted: Sequence[Place]) -> tuple[list[Pod], list[str]]:
+    async def create_pods(
+        self, job: Job, maker: PodMaker, wanted: Sequence[Place], *, command: str = ""
+    ) -> tuple[list[Pod], list[str]]:
         """The pods that are there now, and a line about each that could not be made.
 
         They are made in portions, each when its turn comes: other jobs get theirs in between, and when the Job changes
-        meanwhile the rest is left to the next look at it.
+        meanwhile the rest is left to the next look at it. `command` is the uid of the Command that is carried out.
         """
         made = Made()
         portions = [wanted[first : first + self._portion] for first in range(0, len(wanted), self._portion)]
         results = await in_turns(
-            portions, lambda portion: self._create_portion(job, maker, portion, made), _PORTIONS_AT_ONCE
+            portions, lambda portion: self._create_portion(job, maker, portion, made, command), _PORTIONS_AT_ONCE
         )
         made.failed += [f"failed to create pods, err: {result}" for result in results if isinstance(result, ApiError)]
         if made.refused is not None:
@@ -103,8 +105,10 @@ class JobWriter:
             self._recorder.event(job.obj, WARNING, "FailedCreate", f"Error creating pods: [{' '.join(made.failed)}]")
         return made.created, made.failed
 
-    async def _create_portion(self, job: Job, maker: PodMaker, portion: Sequence[Place], made: Made) -> None:
-        if made.refused is not None or self._has_changed(job):
+    async def _create_portion(
+        self, job: Job, maker: PodMaker, portion: Sequence[Place], made: Made, command: str
+    ) -> None:
+        if made.refused is not None or self._has_changed(job, command):
             return
         try:
             pods = [maker.make(task, index) for task, index in portion]
@@ -118,13 +122,15 @@ class JobWriter:
             else:
                 made.created += read_pods([taken])
 
-    def _has_changed(self, job: Job) -> bool:
-        """Whether what was decided about a Job no longer holds: it goes, was changed, or was given a Command."""
+    def _has_changed(self, job: Job, command: str) -> bool:
+        """Whether what was decided about a Job no longer holds: it goes, was changed, or was given another Command."""
         now = self._sources.jobs.get(job.key.name, job.key.namespace)
         if now is None or uid_of(now) != job.uid or is_deleting(now):
             return True
-        generation = job.obj["metadata"].get("generation")
-        return now["metadata"].get("generation") != generation or bool(self._sources.commands.count(TARGET, job.uid))
+        if now["metadata"].get("generation") != job.obj["metadata"].get("generation"):
+            return True
+        waiting = self._sources.commands.by_index(TARGET, job.uid)
+        return any(uid_of(one) != command and not is_deleting(one) for one in waiting)
 
     async def mark_pods(self, job: Job, pods: Iterable[Pod]) -> None:
         """Note on pods that it is us who kill them: what happens to them from now on is no job event."""
