@@ -64,6 +64,16 @@ def test_names_limit_a_grant() -> None:
     with_server(script)
 
 
+def test_a_grant_for_the_empty_name_is_no_grant_for_every_name() -> None:
+    async def script(rig: Rig) -> None:
+        for user, name in (("ann", ""), ("bob", "*")):
+            await grant(rig, user, {**rule("get list", "configmaps"), "resourceNames": [name]}, namespace="default")
+            assert not await may(rig, user, "GET", f"{MAPS}/one")
+        assert await may(rig, "ann", "GET", MAPS)
+
+    with_server(script)
+
+
 def test_stars_and_paths() -> None:
     async def script(rig: Rig) -> None:
         paths = {"verbs": ["get"], "nonResourceURLs": ["/metrics", "/debug/*"]}

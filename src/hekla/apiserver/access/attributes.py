@@ -22,6 +22,8 @@ class Attributes(NamedTuple):
     namespace: str = ""
     name: str = ""
     path: str = ""
+    any_name: bool = False
+    """Whether it is about every object, whatever its name: no rule that lists names allows that."""
 
     @property
     def full_resource(self) -> str:

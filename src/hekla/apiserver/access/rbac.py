@@ -76,7 +76,7 @@ class Authorizer:
         self._refresh()
         if wanted.name:
             # Most grants are for all names: one decision then answers for every object.
-            of_any = self._remembered(user, wanted._replace(name=""))
+            of_any = self._remembered(user, wanted._replace(name="", any_name=True))
             if of_any.allowed:
                 return of_any
         return self._remembered(user, wanted)

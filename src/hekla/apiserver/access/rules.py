@@ -31,7 +31,7 @@ class Rule:
             return False
         if not self._matches_resource(wanted):
             return False
-        return not self.names or wanted.name in self.names
+        return not self.names or (not wanted.any_name and wanted.name in self.names)
 
     def _matches_resource(self, wanted: Attributes) -> bool:
         if ALL in self.resources or wanted.full_resource in self.resources:
