@@ -92,6 +92,19 @@ def test_a_token_ends_with_the_pod_it_is_bound_to_even_if_another_takes_its_name
     with_server(script)
 
 
+def test_a_token_ends_with_the_pod_it_is_bound_to_even_if_the_next_names_it_as_its_owner() -> None:
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(POD, pod())
+        token = await issue(rig, boundObjectRef=reference(made))
+        await rig.client.delete(POD, "p", "default", grace_seconds=0)
+        heir = pod()
+        heir["metadata"]["ownerReferences"] = [reference(made)]
+        await rig.client.create(POD, heir)
+        assert not await is_good(rig, token)
+
+    with_server(script)
+
+
 def test_a_token_ends_with_its_account() -> None:
     async def script(rig: Rig) -> None:
         token = await issue(rig)

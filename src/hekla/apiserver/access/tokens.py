@@ -11,6 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import UUID
 
+import msgspec
+
 from hekla.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.apiserver.access.signing import Claims, Signer
@@ -97,8 +99,20 @@ class Tokens:
         wanted = private[kind.singular]
         namespace = private["namespace"] if kind.namespaced else ""
         entry = self._store.get(Key(f"/{kind.plural}", namespace, wanted["name"]))
-        # Uids are never used twice, so finding one in the bytes spares reading the whole object.
-        return entry is not None and f'"uid":"{wanted["uid"]}"'.encode() in entry.value
+        return entry is not None and _read_identity(entry.value).metadata.uid == wanted["uid"]
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Identity(msgspec.Struct):
+    """Of an object only which one it is; the rest is skipped."""
+
+    metadata: _Metadata
+
+
+_read_identity = msgspec.json.Decoder(_Identity).decode
 
 
 def _reference(obj: Obj) -> dict[str, str]:
