@@ -58,7 +58,8 @@ def reviewed_attributes(spec: Obj) -> Attributes:
         other = spec.get("nonResourceAttributes") or {}
         return Attributes(str(other.get("verb", "")), path=str(other.get("path", "")))
     fields = ("verb", "group", "resource", "subresource", "namespace", "name")
-    return Attributes(**{field: str(wanted.get(field) or "") for field in fields})
+    given: dict[str, Any] = {field: str(wanted.get(field) or "") for field in fields}
+    return Attributes(**given)
 
 
 def forbidden(user: str, attributes: Attributes, reason: str = "") -> Forbidden:
