@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 
@@ -74,10 +75,7 @@ def test_a_line_that_is_cut_ends_that_connection_and_no_other() -> None:
             raise OSError(errno.ETIMEDOUT, "Connection timed out")
 
     async def main() -> None:
-        async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as server:
-            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            await _copy(Cut(), writer)
-            writer.close()
+        await _copy(Cut(), cast("asyncio.StreamWriter", None))  # nothing is read, so nothing is written
 
     asyncio.run(main())
 
