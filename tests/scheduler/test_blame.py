@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import EVENT
+from hekla.scheduler.blame import PluginFailure, PluginLost
 from hekla.scheduler.config import Config, parse_config
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.watchdog import Watchdog
@@ -189,6 +190,75 @@ def test_many_slow_calls_are_too_slow_together(tmp_path: Path) -> None:
         plan = found.cycle()
     assert [failure.text for failure in plan.failures] == ["its calls took longer than 0.5 s in one cycle"]
     assert len(plan.placements) == 8
+
+
+TWINS = """
+import time
+from hekla.scheduler.extension import *
+
+def fail(): raise ValueError("x")
+def hang(): time.sleep(60)
+
+class First(SchedulerPlugin, POINT):
+    BODY
+
+class Second(SchedulerPlugin, NodeFilter):
+    def refusals(self, of): return []
+"""
+
+
+def twins(folder: Path, monkeypatch: pytest.MonkeyPatch, point: str, body: str, order: tuple[str, str]) -> Config:
+    """Two installed plugins of one module, of which the first is bad."""
+    module = f"twins_{abs(hash((folder, point, body)))}"
+    (folder / f"{module}.py").write_text(TWINS.replace("POINT", point).replace("BODY", body))
+    metadata = folder / "twins-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: twins\nVersion: 1.0\n")
+    entries = f"first = {module}:First\nsecond = {module}:Second\n"
+    (metadata / "entry_points.txt").write_text(f"[hekla.scheduler_plugins]\n{entries}")
+    monkeypatch.syspath_prepend(folder)
+    return parse_config(CONF.replace("{name: rogue}", ", ".join(f"{{name: {name}}}" for name in order)))
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
+@pytest.mark.parametrize("hang", ["time.sleep(60)", "hang()"])
+def test_of_two_plugins_of_one_module_the_slow_one_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hang: str, order: tuple[str, str]
+) -> None:
+    config = twins(tmp_path, monkeypatch, "GroupOrder", f"def group_key(self, state): {hang}", order)
+    found = world(config)
+    with Watchdog(0.2).over(config):
+        plan = found.cycle()
+    assert [failure.plugin for failure in plan.failures] == ["first"]
+    assert len(plan.placements) == 2
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
+def test_of_two_plugins_of_one_module_the_one_that_fails_is_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
+) -> None:
+    config = twins(tmp_path, monkeypatch, "NodeScore", "def pair_score(self, shape): fail()", order)
+    plan = world(config).cycle()
+    assert [failure.plugin for failure in plan.failures] == ["first"]
+    assert len(plan.placements) == 2
+
+
+def test_where_the_blamed_plugin_has_no_part_in_a_score_the_group_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "pair_score = staticmethod(lambda shape: fail())"
+    plan = world(twins(tmp_path, monkeypatch, "NodeScore", body, ("second", "first"))).cycle()
+    assert not plan.placements
+    assert [failure.text for failure in plan.failures] == ["ValueError: x"]
+
+
+def test_a_plugin_lost_twice_ends_the_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> None:
+        raise PluginLost(PluginFailure("rogue", "slow", ""))
+
+    monkeypatch.setattr("hekla.scheduler.cycle.make_plan", lost)
+    with pytest.raises(RuntimeError, match="scheduler plugin rogue failed: slow"):
+        world(rogue(tmp_path, "GroupOrder", "    def group_key(self, state): return 0.0")).cycle()
 
 
 def test_the_running_scheduler_tells_it_once_and_goes_on(tmp_path: Path) -> None:

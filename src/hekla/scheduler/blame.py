@@ -42,17 +42,18 @@ def culprit(trace: TracebackType | None, plugins: Mapping[str, object]) -> str |
     """The plugin, by name, in whose code an error arose: the innermost one on the way to it."""
     found = None
     while trace is not None:
-        found = owner_of(trace.tb_frame, plugins) or found
+        owners = _owners_of(trace.tb_frame, plugins)
+        if owners and found not in owners:
+            found = owners[0]
         trace = trace.tb_next
     return found
 
 
-def owner_of(frame: FrameType, plugins: Mapping[str, object]) -> str | None:
-    """The plugin whose method a frame runs, or in whose module its code stands."""
+def _owners_of(frame: FrameType, plugins: Mapping[str, object]) -> list[str]:
+    """The plugin whose method a frame runs, or else those in whose module its code stands."""
     own, module = frame.f_locals.get("self"), frame.f_globals.get("__name__")
-    by_method = (name for name, plugin in plugins.items() if plugin is own)
-    by_module = (name for name, plugin in plugins.items() if type(plugin).__module__ == module)
-    return next(by_method, None) or next(by_module, None)
+    by_method = [name for name, plugin in plugins.items() if plugin is own]
+    return by_method or [name for name, plugin in plugins.items() if type(plugin).__module__ == module]
 
 
 class Guarded:

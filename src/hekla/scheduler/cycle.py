@@ -30,6 +30,9 @@ def run_cycle(
         try:
             return _run_cycle(snapshot, config, lost, timings or Timings())
         except PluginLost as error:
+            if error.failure.plugin in lost:
+                # It was not even asked: somebody else is to blame, and starting again would never end.
+                raise RuntimeError(error.failure.sentence) from error
             # Nothing outside has changed: start again without it.
             lost[error.failure.plugin] = error.failure
 

@@ -302,7 +302,10 @@ class Tiers:
             return ClassScore(pairs, candidates, np.sum(fixed, axis=0), self.unfit_after)
         except Exception as error:
             # A node is found without the plugin that fails to like any.
-            self._scores = [plugin for plugin in self._scores if not self._is_blamed(plugin, error)]
+            others = [plugin for plugin in self._scores if not self._is_blamed(plugin, error)]
+            if len(others) == len(self._scores):
+                raise
+            self._scores = others
             self._preferring.clear()
             return self.class_score(of, candidates)
 

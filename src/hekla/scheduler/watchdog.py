@@ -29,7 +29,7 @@ class Watchdog:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._knock_seconds = seconds / _KNOCKS_PER_CALL
-        self._names: Mapping[str, str] = {}  # by module
+        self._names: Mapping[object, str] = {}  # by class, and by module for functions that stand beside it
         self._call: FrameType | None = None
         self._knocks = 0
         self._of_plugin: Counter[str] = Counter()
@@ -41,7 +41,7 @@ class Watchdog:
         if not entries or threading.current_thread() is not threading.main_thread():
             yield
             return
-        self._names = {entry.plugin.__module__: entry.name for entry in entries}
+        self._names = {key: entry.name for entry in entries for key in (entry.plugin, entry.plugin.__module__)}
         self._call, self._knocks = None, 0
         self._of_plugin.clear()
         done = threading.Event()
@@ -78,7 +78,8 @@ class Watchdog:
         """The outermost frame of a watched plugin: where it was called."""
         found: tuple[FrameType | None, str] = (None, "")
         while frame is not None:
-            name = self._names.get(str(frame.f_globals.get("__name__")))
+            own = type(frame.f_locals.get("self"))
+            name = self._names.get(own) or self._names.get(str(frame.f_globals.get("__name__")))
             if name is not None:
                 found = (frame, name)
             frame = frame.f_back
