@@ -7,7 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import pytest
 
@@ -90,11 +90,23 @@ def test_a_watch_that_is_cut_again_and_again_loses_nothing_and_never_lists_again
 
 class _Named(TypedDict, total=False):
     name: str
+    namespace: str
+    uid: str
     resourceVersion: str
 
 
 class NameOnly(TypedDict, total=False):
     metadata: _Named
+
+
+class _Word(TypedDict, total=False):
+    word: Literal["first", "second"]
+
+
+class WordView(TypedDict, total=False):
+    metadata: _Named
+    data: _Word
+    status: _Word
 
 
 def test_with_a_view_the_copy_holds_what_it_names_and_nothing_else() -> None:
@@ -108,15 +120,55 @@ def test_with_a_view_the_copy_holds_what_it_names_and_nothing_else() -> None:
         task.cancel()
         kept: dict[str, Obj] = {name_of(obj): obj for obj in informer.all()}
         assert set(kept) == {"listed", "watched"}
-        assert all(set(obj["metadata"]) == {"name", "resourceVersion"} and "data" not in obj for obj in kept.values())
+        assert all(
+            set(obj["metadata"]) == {"name", "namespace", "uid", "resourceVersion"} and "data" not in obj
+            for obj in kept.values()
+        )
 
     with_server(scenario)
 
 
 def test_an_error_in_a_watch_keeps_its_meaning_with_a_view() -> None:
     async def scenario(rig: Rig) -> None:
-        stream = watch_many(rig.client, CONFIG_MAP, resource_version="1", view=NameOnly)
-        with pytest.raises(Expired):
-            await anext(stream)
+        for view in (NameOnly, WordView):
+            stream = watch_many(rig.client, CONFIG_MAP, resource_version="1", view=view)
+            with pytest.raises(Expired):
+                await anext(stream)
 
     with_server(scenario, keep_changes=1)
+
+
+def test_an_object_that_does_not_fit_the_view_is_left_out_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.client.create(CONFIG_MAP, {**config_map("listed"), "data": {"word": "third"}})
+        informer = Informer(rig.client, CONFIG_MAP, view=WordView)
+        task = asyncio.create_task(informer.run())
+        await asyncio.wait_for(informer.synced(), 5)
+        await rig.client.create(CONFIG_MAP, {**config_map("odd"), "data": {"word": "third"}})
+        await rig.client.patch(CONFIG_MAP, "odd", {"data": {"word": "fourth"}}, "default")
+        made = await rig.client.create(CONFIG_MAP, {**config_map("right"), "data": {"word": "first"}})
+        assert await informer.wait_for(int(made["metadata"]["resourceVersion"]), 5)
+        task.cancel()
+        assert {name_of(obj) for obj in informer.all()} & {"listed", "odd", "right"} == {"right"}
+
+    with_server(scenario)
+    assert (caplog.text.count("name=odd "), caplog.text.count("name=listed ")) == (1, 1), caplog.text
+
+
+def test_an_object_that_no_longer_fits_the_view_stays_as_it_was_until_it_is_deleted() -> None:
+    async def scenario(rig: Rig) -> None:
+        informer = Informer(rig.client, CONFIG_MAP, view=WordView)
+        await rig.client.create(CONFIG_MAP, {**config_map("c"), "data": {"word": "first"}})
+        task = asyncio.create_task(informer.run())
+        await asyncio.wait_for(informer.synced(), 5)
+        await rig.client.patch(CONFIG_MAP, "c", {"data": {"word": "third"}}, "default")
+        listed = await rig.client.list(CONFIG_MAP, view=WordView)
+        informer._replace(listed.items, listed.odd)
+        kept = informer.get("c", "default")
+        assert kept is not None
+        assert kept["data"] == {"word": "first"}
+        await rig.client.delete(CONFIG_MAP, "c", "default")
+        await soon(lambda: informer.get("c", "default") is None)
+        task.cancel()
+
+    with_server(scenario)

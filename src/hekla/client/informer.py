@@ -84,7 +84,7 @@ class Informer:
         )
         async for news in changes:
             if isinstance(news, Relisted):
-                self._replace(news.items)
+                self._replace(news.items, news.odd)
                 self._advance(news.revision)
                 self._synced.set()
             else:
@@ -140,8 +140,9 @@ class Informer:
             if entry in self._progress:
                 self._progress.remove(entry)
 
-    def _replace(self, items: list[Obj]) -> None:
-        incoming = {key_of(obj) for obj in items}
+    def _replace(self, items: list[Obj], odd: frozenset[Key] = frozenset()) -> None:
+        # What cannot be read now stays as it was last read.
+        incoming = {key_of(obj) for obj in items} | odd
         for key in [key for key in self._objects if key not in incoming]:
             self._remove(key)
         for obj in items:
@@ -152,7 +153,7 @@ class Informer:
             self._advance(revision_of(change.obj))
             known = self._objects.get(key_of(change.obj))
             if known is not None and uid_of(known) == uid_of(change.obj):
-                self._remove(key_of(change.obj), last=change.obj)
+                self._remove(key_of(change.obj), last=None if change.odd else change.obj)
         else:
             self._put(change.obj)
 

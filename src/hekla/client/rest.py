@@ -18,6 +18,7 @@ import msgspec
 
 from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
+from hekla.api.meta import Key
 from hekla.client.many import Portion, error_in, in_turns, portions
 from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.client.views import View, decode_list, decode_object, decode_results
@@ -49,6 +50,8 @@ class ObjectList:
     items: list[Obj]
     resource_version: str
     continue_token: str = ""
+    odd: frozenset[Key] = frozenset()
+    """Objects that do not fit the view: they are there, but not among the items."""
 
 
 class Client:
@@ -103,7 +106,7 @@ class Client:
         answer = await self.transport.send("GET", kind.path(namespace) + query, headers=self._headers)
         _check(answer.status, answer.body)
         try:
-            document = decode_list(answer.body, view)
+            document, odd = decode_list(answer.body, view)
         except msgspec.DecodeError as error:
             raise _not_understood(answer.body) from error
         items, meta = document.items or [], document.metadata or {}
@@ -111,7 +114,10 @@ class Client:
         for item in items:
             item.setdefault("apiVersion", api_version)
             item.setdefault("kind", name)
-        return ObjectList(items, str(meta.get("resourceVersion", "")), str(meta.get("continue") or ""))
+        for key, why in odd.items():
+            log.warning("object not understood", kind=name, name=key.name, namespace=key.namespace, error=why)
+        revision, token = str(meta.get("resourceVersion", "")), str(meta.get("continue") or "")
+        return ObjectList(items, revision, token, frozenset(odd))
 
     async def list_page(self, kind: Kind, *, limit: int, continue_token: str = "") -> bytes:
         """One page of all objects of a kind as the server sent it, for those who read only a part of it."""

@@ -18,8 +18,9 @@ from urllib.parse import urlencode
 import msgspec
 
 from hekla.api.kinds import Kind, Obj
+from hekla.api.meta import Key
 from hekla.client.rest import Client
-from hekla.client.views import View, decode_change
+from hekla.client.views import View, decode_change, identify_change
 from hekla.errors import ApiError, Disconnected, Expired, error_from_status
 from hekla.log import get_logger
 
@@ -40,8 +41,11 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """`odd`: the object does not fit the view and holds only which one it is; it was deleted."""
+
     type: ChangeType
     obj: Obj
+    odd: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Relisted:
 
     items: list[Obj]
     revision: int
+    odd: frozenset[Key] = frozenset()
+    """What does not fit the view: it exists, but is not among the items."""
 
 
 async def watch(
@@ -88,9 +94,10 @@ async def watch_many(
 ) -> AsyncGenerator[list[Change], None]:
     """`watch`, with the changes that came together at once."""
     query = _query(resource_version, label_selector, field_selector)
+    named: set[Key] = set()
     async with aclosing(_watched_lines(client, kind, f"{kind.path(namespace)}?{query}")) as batches:
         async for lines in batches:
-            changes, trouble = _read(kind, lines, view)
+            changes, trouble = _read(kind, lines, view, named)
             if changes:
                 yield changes
             if trouble is not None:
@@ -130,20 +137,39 @@ def _query(resource_version: str, label_selector: str = "", field_selector: str 
     return urlencode({key: value for key, value in parameters.items() if value})
 
 
-def _read(kind: Kind, lines: list[bytes], view: View | None) -> tuple[list[Change], Exception | None]:
-    """The changes up to a line that is an error, or half of one, and what that line means."""
+def _read(kind: Kind, lines: list[bytes], view: View | None, named: set[Key]) -> tuple[list[Change], Exception | None]:
+    """The changes up to a line that is an error, or half of one, and what that line means.
+
+    An object that does not fit the view is left out, and told of unless it is among the `named`.
+    """
     changes: list[Change] = []
     for line in lines:
         if not line:
             continue
         try:
-            change = decode_change(line, view)
+            change = _change(kind, line, view, named)
         except msgspec.DecodeError:
             return changes, Disconnected(f"watch {kind.plural}: cut off in the middle of a change")
-        if change.type == "ERROR":
-            return changes, error_from_status(change.object)
-        changes.append(Change(ChangeType(change.type), change.object))
+        except ApiError as error:
+            return changes, error
+        if change is not None:
+            changes.append(change)
     return changes, None
+
+
+def _change(kind: Kind, line: bytes, view: View | None, named: set[Key]) -> Change | None:
+    try:
+        change = decode_change(line, view)
+    except msgspec.ValidationError as error:
+        odd = identify_change(line)
+        key = odd.object.key
+        if key not in named:
+            named.add(key)
+            log.warning("object not understood", kind=kind.kind, name=key.name, namespace=key.namespace, error=error)
+        return Change(ChangeType.DELETED, msgspec.to_builtins(odd.object), odd=True) if odd.type == "DELETED" else None
+    if change.type == "ERROR":
+        raise error_from_status(change.object)
+    return Change(ChangeType(change.type), change.object)
 
 
 async def follow(
@@ -169,7 +195,7 @@ async def follow(
                 listed = await client.list(
                     kind, namespace, label_selector=label_selector, field_selector=field_selector, view=view
                 )
-                yield Relisted(listed.items, int(listed.resource_version or 0))
+                yield Relisted(listed.items, int(listed.resource_version or 0), listed.odd)
                 revision = listed.resource_version
             stream = watch_many(
                 client,
