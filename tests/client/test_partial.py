@@ -92,3 +92,19 @@ def test_what_does_not_fit_the_form_is_left_out_and_the_rest_goes_on() -> None:
         assert [item.metadata.name for _, item in moved.changes] == ["late"]
 
     asyncio.run(main())
+
+
+def test_what_does_not_fit_the_form_is_told_as_there_and_as_deleted_by_its_metadata() -> None:
+    async def main() -> None:
+        client = await serve()
+        await client.create(CONFIG_MAP, config("odd", "third"))
+        news = follow_partly(client, CONFIG_MAP, ConfigForm, rng=random.Random(0))
+        page = await anext(news)
+        assert isinstance(page, Listed)
+        assert [item.metadata.name for item in page.odd] == ["odd"]
+        await client.delete(CONFIG_MAP, "odd", "default")
+        moved = await anext(news)
+        assert isinstance(moved, Moved)
+        assert [(str(type_), item.metadata.name) for type_, item in moved.changes] == [("DELETED", "odd")]
+
+    asyncio.run(main())

@@ -10,13 +10,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from hekla.api.kinds import Kind
+from hekla.api.meta import Key
 from hekla.client.rest import Client
+from hekla.client.views import ChangeIdentity, Identity, identify, identify_change
 from hekla.client.watch import FIRST_DELAY, LONGEST_DELAY, ChangeType, watch_all
 from hekla.errors import ApiError, Disconnected, Expired, error_from_status
 from hekla.log import get_logger
@@ -48,6 +50,8 @@ class Listed(Generic[F]):
     items: list[F]
     revision: str  # of the whole; only the last part has it
     first: bool
+    odd: list[F] = field(default_factory=list)
+    """What exists but does not fit the form: with its metadata alone."""
 
     @property
     def last(self) -> bool:
@@ -56,7 +60,7 @@ class Listed(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class Moved(Generic[F]):
-    """Changes that came together, in order."""
+    """Changes that came together, in order. What was deleted and does not fit the form has its metadata alone."""
 
     changes: list[tuple[ChangeType, F]]
 
@@ -96,7 +100,8 @@ async def _pages(client: Client, kind: Kind, reader: _Reader[F]) -> AsyncIterato
         body = await client.list_page(kind, limit=_PAGE, continue_token=token)
         page = reader.page(body)
         token = page.metadata.continue_ or ""
-        yield Listed(reader.items(page), "" if token else page.metadata.resource_version, first)
+        items, odd = reader.items(page)
+        yield Listed(items, "" if token else page.metadata.resource_version, first, odd)
         first = False
 
 
@@ -118,6 +123,7 @@ class _Line(msgspec.Struct, Generic[F]):
 class _Reader(Generic[F]):
     def __init__(self, kind: Kind, form: type[F]) -> None:
         self._kind = kind
+        self._named: set[Key] = set()
         self._page = msgspec.json.Decoder(_Page)
         self._item = msgspec.json.Decoder(form)
         # Types made at run time are beyond the type checker.
@@ -129,8 +135,16 @@ class _Reader(Generic[F]):
         except msgspec.DecodeError as error:
             raise Disconnected(f"list {self._kind.plural}: not a list: {body[:120]!r}") from error
 
-    def items(self, page: _Page) -> list[F]:
-        return [item for raw in page.items or () if (item := self._read(raw)) is not None]
+    def items(self, page: _Page) -> tuple[list[F], list[F]]:
+        """What could be read, and what could not."""
+        items: list[F] = []
+        odd: list[F] = []
+        for raw in page.items or ():
+            try:
+                items.append(self._item.decode(raw))
+            except msgspec.ValidationError as error:
+                odd.append(self._odd(self._identify(raw), error))
+        return items, odd
 
     def changes(self, lines: list[bytes], revision: str) -> tuple[Moved[F], str]:
         """What the lines say, and the revision they lead up to."""
@@ -139,7 +153,11 @@ class _Reader(Generic[F]):
             try:
                 read = self._line.decode(line)
             except msgspec.ValidationError as error:
-                revision = self._skip(line, error)
+                left_out = self._left_out(line)
+                revision = left_out.object.metadata.resource_version
+                if left_out.type != ChangeType.BOOKMARK:
+                    item = self._odd(left_out.object, error)
+                    changes += [(ChangeType.DELETED, item)] if left_out.type == ChangeType.DELETED else []
                 continue
             except msgspec.DecodeError as error:
                 raise Disconnected(f"watch {self._kind.plural}: cut off in the middle of a change") from error
@@ -150,22 +168,27 @@ class _Reader(Generic[F]):
                 changes.append((ChangeType(read.type), read.object))
         return Moved(changes), revision
 
-    def _read(self, raw: msgspec.Raw) -> F | None:
+    def _identify(self, raw: msgspec.Raw) -> Identity:
         try:
-            return self._item.decode(raw)
-        except msgspec.ValidationError as error:
-            self._complain(msgspec.json.decode(raw), error)
-            return None
+            return identify(raw)
+        except msgspec.DecodeError as error:
+            raise Disconnected(f"list {self._kind.plural}: not an object: {bytes(raw)[:120]!r}") from error
 
-    def _skip(self, line: bytes, error: Exception) -> str:
-        document = msgspec.json.decode(line)
-        if document.get("type") == "ERROR":
-            raise error_from_status(document["object"])
-        if document.get("type") != ChangeType.BOOKMARK:
-            self._complain(document["object"], error)
-        return str(document["object"]["metadata"]["resourceVersion"])
+    def _left_out(self, line: bytes) -> ChangeIdentity:
+        try:
+            left_out = identify_change(line)
+        except msgspec.DecodeError as error:
+            raise Disconnected(f"watch {self._kind.plural}: not a change: {line[:120]!r}") from error
+        if left_out.type == "ERROR":
+            raise error_from_status(msgspec.json.decode(line)["object"])
+        return left_out
 
-    def _complain(self, obj: Any, error: Exception) -> None:
-        meta = obj.get("metadata") or {}
-        name = {"name": meta.get("name"), "namespace": meta.get("namespace")}
-        log.warning("object not understood", kind=self._kind.kind, **name, error=error)
+    def _odd(self, identity: Identity, error: Exception) -> F:
+        """An object that does not fit the form, told of in the log when it is seen for the first time."""
+        key = identity.key
+        if key not in self._named:
+            self._named.add(key)
+            log.warning(
+                "object not understood", kind=self._kind.kind, name=key.name, namespace=key.namespace, error=error
+            )
+        return self._item.decode(msgspec.json.encode(identity))

@@ -60,7 +60,7 @@ class PodFeed:
         if page.first:
             self._unseen = self._cache.known_pods()
         changed = sum(map(self._put, page.items))
-        self._unseen.difference_update(form.metadata.uid or "" for form in page.items)
+        self._unseen.difference_update(form.metadata.uid or "" for form in (*page.items, *page.odd))
         if page.last:
             changed += sum(map(self._cache.remove_pod, self._unseen))
             self._unseen = set()
