@@ -103,7 +103,7 @@ class Stage:
             made["metadata"]["namespace"] = "default"
             await self.client.create(POD_GROUP, made)
             for number, pod in enumerate(group.get("pods", ())):
-                await self._add_pod({"name": f"{group['name']}-t-{number}", "cpu": 1, **pod}, group["name"])
+                await self.add_pod({"name": f"{group['name']}-t-{number}", "cpu": 1, **pod}, group["name"])
 
     def start(self, settings: SchedulerSettings | None = None, *, batches: bool = True) -> Line:
         self.line = Line(InProcessTransport(self._app), batches=batches)
@@ -146,7 +146,7 @@ class Stage:
         conditions = (await self.group(group)).get("status", {}).get("conditions") or [{}]
         return str(conditions[-1].get("message", conditions[-1].get("reason", "")))
 
-    async def _add_pod(self, given: dict[str, Any], group: str) -> None:
+    async def add_pod(self, given: dict[str, Any], group: str) -> None:
         made = {"apiVersion": "v1", **pod_object(given, group)}
         made["metadata"]["namespace"] = "default"
         made["spec"]["containers"][0]["image"] = "any"
@@ -465,6 +465,24 @@ def test_a_group_enters_when_its_time_has_come_though_nothing_else_happens(tmp_p
         assert not await stage.node_of("a-t-0")
         await asyncio.sleep(40)
         assert await stage.node_of("a-t-0") == "n1"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_cycle_due_soon_does_not_wait_for_one_due_later(tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        (tmp_path / "conf").write_text(SLA)
+        group = {"name": "a", "needs": {"cpu": 99}, "pods": [{}]}
+        await stage.add({"nodes": [{"name": "n1"}], "groups": [group]})
+        stage.start(SchedulerSettings(conf=tmp_path / "conf"))
+        await asyncio.sleep(5)
+        await stage.add({"groups": [{"name": "b", "min": 3, "pods": [{}]}]})
+        await asyncio.sleep(5)
+        assert "1 Pending, 3 minAvailable" in await stage.condition("b")
+        await stage.add_pod({"name": "b-t-1", "cpu": 1}, "b")
+        await asyncio.sleep(5)
+        assert "2 Pending, 3 minAvailable" in await stage.condition("b")
         await stage.stop()
 
     on_stage(script)

@@ -249,9 +249,11 @@ class _Scheduler:
         self._try_again_later(self._settings.period)
 
     def _try_again_later(self, delay: float) -> None:
-        """Have a cycle after a while even if nothing changes until then."""
-        if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(delay, self._wake.set)
+        """Have a cycle after a while even if nothing changes until then; sooner, where that was arranged already."""
+        loop = asyncio.get_running_loop()
+        if self._retry is None or loop.time() + delay < self._retry.when():
+            self._cancel_retry()
+            self._retry = loop.call_later(delay, self._wake.set)
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:
