@@ -20,8 +20,10 @@ from hekla.api.crds import load_crds
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.clock import SystemClock
+from hekla.scheduler.config import parse_config
 from hekla.scheduler.metrics import SchedulerMetrics, exponential
 from hekla.scheduler.scheduler import SchedulerSettings
+from hekla.scheduler.timings import Timings
 from tests.scheduler.miniature import Miniature, short_config
 from tests.scheduler.test_scheduler import Stage, leaving
 
@@ -164,6 +166,38 @@ def test_the_capacity_plugin_tells_limits_too() -> None:
     assert told["queue_allocated_milli_cpu", "q"] == 2000
     assert told["queue_share", "q"] == 2
     assert told["queue_overused", "q"] == 1
+
+
+MEASURED = """
+from hekla.scheduler.extension import *
+from hekla.scheduler.figure import Figure
+
+class Bad(SchedulerPlugin, Measured):
+    def figures(self):
+"""
+
+
+@pytest.mark.parametrize("body", ["raise ValueError('no')", "return [Figure('no_such_figure', (), 1.0)]"])
+def test_a_plugin_that_tells_nonsense_does_not_spoil_the_page(body: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(f"{MEASURED}        {body}\n")
+    conf = "actions: allocate\ntiers: [{plugins: [{name: bad}, {name: gang}, {name: proportion}]}]\n"
+    world = Miniature(parse_config(conf, plugins_dir=tmp_path))
+    world.add({"nodes": [{"name": "n1"}], "queues": [{"name": "default"}], "groups": [{"name": "a", "pods": 1}]})
+    metrics = SchedulerMetrics(SystemClock())
+    metrics.cycle_done(world.cycle(), Timings(None), 0.0)
+    assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "default"}) == 1
+
+
+def test_groups_that_are_gone_are_forgotten_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hekla.scheduler.metrics._SPARE_JOBS", 3)
+    metrics = SchedulerMetrics(SystemClock())
+    for number in range(20):
+        world = Miniature()
+        world.add({"queues": [{"name": "default"}], "nodes": [{"name": "n1", "cpu": 1}]})
+        world.add({"groups": [{"name": f"g{number}", "min": 1, "cpu": 9, "pods": 1, "phase": "Inqueue"}]})
+        metrics.cycle_done(world.cycle(), Timings(None), 0.0)
+    assert 1 <= len(metrics.retries) <= len(metrics.jobs) <= 6
+    assert any(key.name == "g19" for key in metrics.jobs)
 
 
 def test_the_page_about_figures_has_them_all() -> None:

@@ -21,6 +21,7 @@ from hekla.scheduler.plan import GroupOutcome, Placement, Plan
 from hekla.scheduler.timings import Timings
 
 _PREFIX = "volcano_"
+_SPARE_JOBS = 1000  # remembered though gone, while nobody looks
 _JOB = ("job_name", "queue", "job_namespace")
 _QUEUE = ("queue_name",)
 _AMOUNTS = ("allocated", "request", "deserved", "inqueue", "capacity", "real_capacity")
@@ -94,6 +95,16 @@ class SchedulerMetrics:
             self.attempts += plan.tallies.attempts
             self.victims = plan.tallies.victims
         self._note_groups(plan.groups)
+        if len(self.jobs) > _SPARE_JOBS + 2 * (len(plan.groups) + len(plan.resting)):
+            self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Keep figures only of groups that the last cycle knew."""
+        groups, resting = (self.last.groups, self.last.resting) if self.last is not None else ((), ())
+        alive = {*(outcome.group.row.key for outcome in groups), *(group.row.key for group in resting)}
+        for table in (self.jobs, self.retries):
+            for key in [key for key in table if key not in alive]:
+                del table[key]
 
     def watched(self, created: float) -> None:
         self._reached("Watched", [created])
@@ -188,18 +199,12 @@ class _LastCycle(Collector):
     def collect(self) -> Iterator[Metric]:
         plan = self._metrics.last
         groups = plan.groups if plan is not None else ()
-        resting = plan.resting if plan is not None else ()
-        self._forget_all_but({*(outcome.group.row.key for outcome in groups), *(group.row.key for group in resting)})
+        self._metrics.forget_gone()
         yield from self._job_gauges()
         yield from self._waiting(groups)
         yield _counter("total_preemption_attempts", "Nodes on which room was sought.", [({}, self._metrics.attempts)])
         yield GaugeMetricFamily(f"{_PREFIX}pod_preemption_victims", "Of the last attempt.", self._metrics.victims)
         yield from self._of_plugins(plan)
-
-    def _forget_all_but(self, alive: set[Key]) -> None:
-        for table in (self._metrics.jobs, self._metrics.retries):
-            for key in [key for key in table if key not in alive]:
-                del table[key]
 
     def _job_gauges(self) -> Iterator[Metric]:
         duration = _gauge("e2e_job_scheduling_duration", _JOB, "Milliseconds from creation to placement.")
@@ -227,7 +232,8 @@ class _LastCycle(Collector):
     def _of_plugins(self, plan: Plan | None) -> Iterator[Metric]:
         families = {name: _gauge(name, labels, help_) for name, labels, help_ in _GAUGES}
         for figure in plan.figures() if plan is not None else ():
-            families[figure.name].add_metric(figure.labels, figure.value)
+            if figure.name in families:
+                families[figure.name].add_metric(figure.labels, figure.value)
         yield from families.values()
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from hekla.api.reasons import Reason
+from hekla.log import get_logger
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.blame import PluginFailure, culprit, failure_of
 from hekla.scheduler.extension import (
@@ -41,6 +42,8 @@ from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.snapshot import Group
 from hekla.scheduler.timings import PREDICATE
+
+log = get_logger("scheduler")
 
 
 class Lost(SchedulerPlugin, GroupValid, GroupEnqueueable):
@@ -319,7 +322,12 @@ class Tiers:
 
     def figures(self) -> Iterator[Figure]:
         for plugin in self._all(Measured):
-            yield from plugin.figures()
+            try:
+                told = list(plugin.figures())
+            except Exception as error:
+                log.warning("figures of a scheduler plugin left out", plugin=type(plugin).__name__, error=error)
+                continue
+            yield from told
 
     def _or_else(self, default: A, ask: Callable[[B], A], about: B) -> A:
         try:
