@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hekla.node.user_ids import Range, missing_for_ids, range_in
+from hekla.node.user_ids import ALL_IDS, Range, missing_for_ids, range_in, share
 from tests.node.rig import USER, Rig, phase, rig, state, sweep_as
 
 
@@ -29,6 +29,25 @@ def test_the_first_range_that_is_large_enough_counts(tmp_path: Path, text: str, 
     (tmp_path / "subuid").write_text(text)
     assert range_in(tmp_path / "subuid", "ann", 1000) == expected
     assert range_in(tmp_path / "nowhere", "ann", 1000) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to any group")
+def test_a_volume_is_shared_and_nothing_that_links_in_it_lead_to(tmp_path: Path) -> None:
+    volume, outside = tmp_path / "volume", tmp_path / "outside"
+    for folder in (volume / "a", outside):
+        folder.mkdir(parents=True)
+        (folder / "file").touch(mode=0o600)
+    os.mkfifo(volume / "pipe", 0o600)
+    (volume / "folder").symlink_to(outside)
+    (volume / "a/link").symlink_to(outside / "file")
+    before = [path.stat() for path in (outside, outside / "file")]
+    share(str(tmp_path), "volume", 99, ALL_IDS)
+    shown = {path: (found.st_gid, oct(found.st_mode & 0o7777)) for path in ("a", "a/file", "pipe")
+             if (found := (volume / path).stat())}  # fmt: skip
+    assert shown == {"a": (99, "0o2775"), "a/file": (99, "0o660"), "pipe": (99, "0o660")}
+    assert [path.stat() for path in (outside, outside / "file")] == before
+    with pytest.raises(OSError, match="leads outside"):
+        share(str(volume), "folder", 99, ALL_IDS)
 
 
 with_ids = pytest.mark.skipif(os.geteuid() != 0 and bool(missing_for_ids()), reason=f"needs {missing_for_ids()}")

@@ -42,9 +42,11 @@ _SAFE = sys_.MS_NOSUID | sys_.MS_NODEV
 
 
 class Bind(TypedDict):
-    """`within` is a path in `source` that others may be changing: it never leads out of it."""
+    """The volume is at `below` in `source`, what is shown of it at `within`. Others may be changing either path: the
+    one never leads out of `source`, the other never out of the volume."""
 
     source: str
+    below: str
     within: str
     create: bool  # make `within` where it is missing
     target: str
@@ -223,7 +225,11 @@ def _hide(paths: list[str]) -> None:
 
 
 def _pick_up(bind: Bind) -> int:
-    descriptor = open_within(bind["source"], bind["within"], create=bind["create"])
+    volume = open_within(bind["source"], bind["below"], create=False)
+    try:
+        descriptor = _open_in(volume, bind["within"], create=bind["create"])
+    finally:
+        os.close(volume)
     try:
         return sys_.pick_up(descriptor)
     finally:
@@ -232,23 +238,31 @@ def _pick_up(bind: Bind) -> int:
 
 def open_within(source: str, within: str, *, create: bool) -> int:
     """Missing folders are made one by one, each in the one before: never by a path that somebody may be changing."""
+    volume = os.open(source, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return _open_in(volume, within, create=create)
+    finally:
+        os.close(volume)
+
+
+def _open_in(volume: int, within: str, *, create: bool) -> int:
     if not within:
-        return os.open(source, os.O_PATH | os.O_CLOEXEC)
+        return os.dup(volume)
     try:
         try:
-            return sys_.open_beneath(source, within)
+            return sys_.open_beneath(volume, within)
         except FileNotFoundError:
             if not create:
                 raise OSError(0, f"subPath {within!r} does not exist in the volume") from None
             parent, _, name = within.rpartition("/")
-            folder = open_within(source, parent, create=True)
+            folder = _open_in(volume, parent, create=True)
             try:
                 os.mkdir(name, 0o755, dir_fd=folder)
             except FileExistsError:
                 pass  # somebody else was faster, or a link that leads nowhere: the next look tells
             finally:
                 os.close(folder)
-            return sys_.open_beneath(source, within)
+            return sys_.open_beneath(volume, within)
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise OSError(0, f"subPath {within!r} leads outside the volume") from error

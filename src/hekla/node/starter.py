@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ from hekla.node.hooks import gpus, hosts, mounts, volumes
 from hekla.node.hooks.capabilities import kept_capabilities
 from hekla.node.hooks.images import ImageError, ImageMissing
 from hekla.node.hooks.service_env import service_environment
-from hekla.node.hooks.sources import MissingSource, Sources, references, token_requests
+from hekla.node.hooks.sources import MissingSource, Place, Sources, references, token_requests
 from hekla.node.living_sources import KINDS
 from hekla.node.records import ExitRecord
-from hekla.node.rootfs import Bind
+from hekla.node.rootfs import Bind, open_within
 from hekla.node.runtime import (
     ContainerRuntime,
     PodRuntime,
@@ -65,6 +66,7 @@ class Starter:
         self._context = context
         self._directory = directory
         self._writing = asyncio.Lock()
+        self._shared: set[str] = set()  # volumes that belong to the pod's fsGroup
         self._written: dict[str, int] = {}  # revision of each ConfigMap and Secret in the files, by uid
 
     async def start(self, pod: Obj, runtime: PodRuntime, names: list[str]) -> list[Outcome]:
@@ -156,12 +158,12 @@ class Starter:
             env = service_environment(pod, known.all())
         return env | (await relay.environment() if relay is not None else {})
 
-    async def _directories(self, pod: Obj) -> dict[str, Path]:
+    async def _directories(self, pod: Obj) -> dict[str, Place]:
         """Volumes that are directories of the machine: claims, and paths the node was told to allow."""
         found = {}
         for volume in pod["spec"].get("volumes") or ():
             if volume.get("hostPath"):
-                found[volume["name"]] = _host_path(volume["hostPath"])
+                found[volume["name"]] = host_path(volume["hostPath"], self._context.settings.host_paths)
             elif volumes.claimed(volume):
                 name = volumes.claimed(volume)
                 claim = await self._context.client.find(PERSISTENT_VOLUME_CLAIM, name, namespace_of(pod))
@@ -221,9 +223,12 @@ class Starter:
         if group is None:
             return
         for volume in pod["spec"].get("volumes") or ():
-            if not volume.get("hostPath"):
-                path = sources.paths.get(volume["name"]) or self._directory.volume(volume)
-                share(path, int(group), self._context.ids)
+            name = volume["name"]
+            # What pods write is theirs: only what we write is given to the group again.
+            if not volume.get("hostPath") and (name not in self._shared or volumes.holds_files(volume)):
+                place = self._place(volume, sources)
+                share(place.root, place.below, int(group), self._context.ids)
+                self._shared.add(name)
 
     def _spec(
         self, pod: Obj, container: Obj, number: int, sources: Sources, sandbox: Sandbox, image: ReadyImage
@@ -299,9 +304,7 @@ class Starter:
 
     def _binds(self, pod: Obj, container: Obj, attempt: Path, sources: Sources) -> list[Bind]:
         every = pod["spec"].get("volumes") or ()
-        paths: Mapping[str, Path] = {
-            volume["name"]: sources.paths.get(volume["name"]) or self._directory.volume(volume) for volume in every
-        }
+        paths = {volume["name"]: self._place(volume, sources) for volume in every}
         fixed = frozenset(each["name"] for each in every if volumes.is_fixed(each))
         binds = mounts.volume_binds(container, paths, fixed)
         if not self._context.namespaces:
@@ -314,6 +317,9 @@ class Starter:
         where = str(container.get("terminationMessagePath") or "/dev/termination-log")
         message = mounts.message_bind(attempt / _MESSAGE_FILE, where)
         return [*mounts.file_binds(self._directory.etc, container), *binds, message]
+
+    def _place(self, volume: Obj, sources: Sources) -> Place:
+        return sources.paths.get(volume["name"]) or Place(os.path.realpath(self._directory.volume(volume)))
 
     def _facts(self, address: str) -> dict[str, Any]:
         return {
@@ -358,13 +364,23 @@ def _identity(pod: Obj, container: Obj) -> tuple[int, int, list[int]]:
     return int(uid or 0), int(gid or 0), groups
 
 
-def _host_path(source: Obj) -> Path:
+def host_path(source: Obj, allowed: Sequence[Path]) -> Place:
+    """Looked at before every start: other pods may have changed what is there. Raises MissingSource."""
     path, kind = Path(source["path"]), str(source.get("type") or "")
-    if kind == "DirectoryOrCreate":
-        path.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or (kind == "Directory" and not path.is_dir()) or (kind == "File" and not path.is_file()):
-        raise MissingSource(f"hostPath type check failed: {path} is not a {kind or 'path'}")
-    return path
+    place = volumes.place_within(path, allowed)
+    if place is None:
+        raise MissingSource(f"hostPath {path} is not among the paths this node lets pods mount")
+    try:
+        descriptor = open_within(place.root, place.below, create=kind == "DirectoryOrCreate")
+    except OSError as error:
+        raise MissingSource(f"hostPath type check failed: {path} is not a {kind or 'path'}") from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+    finally:
+        os.close(descriptor)
+    if (kind == "Directory" and not stat.S_ISDIR(mode)) or (kind == "File" and not stat.S_ISREG(mode)):
+        raise MissingSource(f"hostPath type check failed: {path} is not a {kind}")
+    return place
 
 
 def _private(path: Path) -> None:

@@ -89,19 +89,15 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
         make_read_only(target)
 
 
-def open_beneath(folder: str, path: str) -> int:
+def open_beneath(folder: int, path: str) -> int:
     """A descriptor of what is at `path` in `folder`. A link may lead to other places in it, never out of it.
 
     The kernel looks the whole path up at once: nobody who swaps a part of it for a link meanwhile gets anything else.
     """
-    root = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-    try:
-        how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
-        found = _libc.syscall(_SYS_OPENAT2, root, path.encode(), how, ctypes.c_size_t(len(how)))
-        _check(found, path)
-        return int(found)
-    finally:
-        os.close(root)
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    found = _libc.syscall(_SYS_OPENAT2, folder, path.encode(), how, ctypes.c_size_t(len(how)))
+    _check(found, path)
+    return int(found)
 
 
 def pick_up(descriptor: int) -> int:

@@ -4,7 +4,7 @@ With a range in /etc/subuid and /etc/subgid, and the program newuidmap (Debian's
 their own: sshd runs, files have owners. Without, the one id of the user is all there is, shown as what is asked for.
 
     python -m hekla.node.user_ids remove PATH        removes what pods wrote under ids that are not the user's own
-    python -m hekla.node.user_ids share PATH GROUP   gives files to one of the pods' groups
+    python -m hekla.node.user_ids share ROOT BELOW GROUP   gives files to one of the pods' groups
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hekla.node import syscalls as sys_
+from hekla.node.rootfs import open_within
 
 ALL_IDS = 1 << 32
+_DEEPEST = 200  # each level costs a descriptor
 _ENOUGH = 65536  # up to "nobody"; what every distribution gives
 _SECONDS = 10.0
 _PROGRAMS = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
@@ -92,14 +94,14 @@ def remove_as_root_of_own_namespace(path: Path) -> bool:
     return not path.exists()
 
 
-def share(path: Path, group: int, ids: int) -> None:
-    """What `fsGroup` says: the tree belongs to the group, which may do what its owner may. Raises OSError."""
+def share(root: str, below: str, group: int, ids: int) -> None:
+    """What `fsGroup` says: `below` in `root` is the group's, which may do what its owner may. Raises OSError."""
     if ids == 1:
         return  # everything of the user's belongs to its one id, which is all that its pods are
     if os.geteuid() == 0:
-        _share(path, group)
-    elif not _run_in_own_namespace("share", str(path), str(group)):
-        raise OSError(0, f"{path} could not be given to group {group}")
+        _share(root, below, group)
+    elif not _run_in_own_namespace("share", root, below, str(group)):
+        raise OSError(0, f"{Path(root, below)} could not be given to group {group}")
 
 
 def _run_in_own_namespace(*words: str) -> bool:
@@ -111,21 +113,47 @@ def _run_in_own_namespace(*words: str) -> bool:
 
 def main() -> None:
     enter_user_namespace()
-    match sys.argv[-3:]:
-        case [_, "remove", path]:
+    match sys.argv[-4:]:
+        case [*_, "remove", path]:
             shutil.rmtree(path, ignore_errors=True)
-        case ["share", path, group]:
-            _share(Path(path), int(group))
+        case ["share", root, below, group]:
+            _share(root, below, int(group))
 
 
-def _share(top: Path, group: int) -> None:
-    for path in (top, *top.rglob("*")):
-        found = path.lstat()
-        os.chown(path, -1, group, follow_symlinks=False)
-        if not stat.S_ISLNK(found.st_mode):
-            mode = stat.S_IMODE(found.st_mode)
-            more = (mode & 0o700) >> 3 | (stat.S_ISGID if stat.S_ISDIR(found.st_mode) else 0)
-            path.chmod(mode | more)
+def _share(root: str, below: str, group: int) -> None:
+    """By descriptors alone: pods may be changing the tree meanwhile, and must not lead us out of it."""
+    top = open_within(root, below, create=False)
+    try:
+        _give(top, group)
+        if stat.S_ISDIR(os.fstat(top).st_mode):
+            for path, folders, files, folder in os.fwalk(".", follow_symlinks=False, dir_fd=top):
+                if path.count("/") > _DEEPEST:
+                    raise OSError(0, f"{root}/{below}: folders nested too deeply")
+                for name in (*folders, *files):
+                    _give_entry(name, folder, group)
+    finally:
+        os.close(top)
+
+
+def _give_entry(name: str, folder: int, group: int) -> None:
+    try:
+        found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return  # gone meanwhile
+    try:
+        _give(found, group)
+    finally:
+        os.close(found)
+
+
+def _give(descriptor: int, group: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISLNK(mode):
+        return  # whose a link is says nothing about who may follow it
+    itself = f"/proc/self/fd/{descriptor}"
+    os.chown(itself, -1, group)
+    more = (mode & 0o700) >> 3 | (stat.S_ISGID if stat.S_ISDIR(mode) else 0)
+    Path(itself).chmod(stat.S_IMODE(mode) | more)
 
 
 def _own_ranges(uid: int) -> tuple[Range, Range] | None:

@@ -7,12 +7,13 @@ import pytest
 
 from hekla.api.kinds import Obj
 from hekla.node.hooks.mounts import MountError, volume_binds
-from hekla.node.hooks.sources import MissingSource, Sources
+from hekla.node.hooks.sources import MissingSource, Place, Sources
 from hekla.node.hooks.volumes import (
     File,
     directory_behind,
     is_in_memory,
     is_within,
+    place_within,
     unsupported_volumes,
     volume_files,
     write_files,
@@ -82,7 +83,7 @@ def test_what_cannot_be_given_is_listed_by_name_and_kind() -> None:
 
 def test_outer_mounts_come_before_inner_ones(tmp_path: Path) -> None:
     mounts = [{"name": "v", "mountPath": "/a/b/c"}, {"name": "v", "mountPath": "/a", "readOnly": True}]
-    found = volume_binds({"volumeMounts": mounts}, {"v": tmp_path}, frozenset())
+    found = volume_binds({"volumeMounts": mounts}, {"v": Place(str(tmp_path))}, frozenset())
     assert [(bind["target"], bind["read_only"]) for bind in found] == [("/a", True), ("/a/b/c", False)]
 
 
@@ -92,9 +93,9 @@ def test_a_subpath_must_stay_inside_its_volume(tmp_path: Path) -> None:
     for subpath in ("../x", "/etc", "a/../../x"):
         mount = {"name": "v", "mountPath": "/a", "subPath": subpath}
         with pytest.raises(MountError):
-            volume_binds({"volumeMounts": [mount]}, {"v": volume}, frozenset())
+            volume_binds({"volumeMounts": [mount]}, {"v": Place(str(volume))}, frozenset())
     inside = {"name": "v", "mountPath": "/a", "subPath": "x/y"}
-    bind = volume_binds({"volumeMounts": [inside]}, {"v": volume}, frozenset())[0]
+    bind = volume_binds({"volumeMounts": [inside]}, {"v": Place(str(volume))}, frozenset())[0]
     assert (bind["source"], bind["within"]) == (str(volume), "x/y")
 
 
@@ -114,10 +115,20 @@ def test_a_path_is_allowed_with_its_links_resolved(tmp_path: Path) -> None:
         assert not is_within(outside, [allowed])
 
 
+def test_an_allowed_path_in_another_is_as_good_as_the_outer_one(tmp_path: Path) -> None:
+    allowed = [tmp_path / "data", tmp_path / "data/x"]
+    allowed[1].mkdir(parents=True)
+    assert place_within(allowed[1], allowed) == Place(str(allowed[0]), "x")
+    allowed[1].rmdir()
+    allowed[1].symlink_to("/")
+    assert place_within(allowed[1], allowed) is None
+    assert place_within(Path("/etc"), allowed) is None
+
+
 def test_a_claim_gives_its_directory_once_it_is_bound_and_only_within_bounds(tmp_path: Path) -> None:
     bound = {"status": {"phase": "Bound"}}
     here, elsewhere = ({"spec": {"hostPath": {"path": str(path)}}} for path in (tmp_path / "v", Path("/etc")))
-    assert directory_behind(bound, here, "c", [tmp_path]) == tmp_path / "v"
+    assert directory_behind(bound, here, "c", [tmp_path]) == Place(str(tmp_path), "v")
     for claim, volume, why in (
         (None, None, "not found"),
         ({"status": {"phase": "Pending"}}, None, "not bound yet"),

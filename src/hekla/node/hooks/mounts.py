@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from hekla.api.kinds import Obj
+from hekla.node.hooks.sources import Place
 from hekla.node.rootfs import Bind
 
 # Where people keep what would let a pod act as them elsewhere.
@@ -30,7 +31,7 @@ def hidden_paths(data_dir: Path, extra: Iterable[Path]) -> list[str]:
     return sorted({os.path.realpath(path) for path in [data_dir, *extra, *credentials]})
 
 
-def volume_binds(container: Obj, volumes: Mapping[str, Path], read_only: frozenset[str]) -> list[Bind]:
+def volume_binds(container: Obj, volumes: Mapping[str, Place], read_only: frozenset[str]) -> list[Bind]:
     """One bind per volumeMount, outer ones first. `read_only` names volumes nobody may write to."""
     binds = []
     for mount in container.get("volumeMounts") or ():
@@ -40,7 +41,8 @@ def volume_binds(container: Obj, volumes: Mapping[str, Path], read_only: frozens
         forbidden = bool(mount.get("readOnly")) or name in read_only
         binds.append(
             Bind(
-                source=os.path.realpath(volumes[name]),
+                source=volumes[name].root,
+                below=volumes[name].below,
                 within=_subpath(str(mount.get("subPath") or "")),
                 create=name not in read_only,
                 target=_target(mount["mountPath"]),
@@ -63,7 +65,7 @@ def message_bind(file: Path, where: str) -> Bind:
 
 
 def _file(source: Path, target: str) -> Bind:
-    return Bind(source=os.path.realpath(source), within="", create=False, target=target, read_only=False)
+    return Bind(source=os.path.realpath(source), below="", within="", create=False, target=target, read_only=False)
 
 
 def _target(path: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from hekla.api.kinds import Obj
@@ -22,13 +21,21 @@ class MissingSource(Exception):
 
 
 @dataclass(frozen=True)
+class Place:
+    """A path of the machine: `below` is in `root`, and opened so that it never leads out, whoever changes it."""
+
+    root: str
+    below: str = ""
+
+
+@dataclass(frozen=True)
 class Sources:
     """What was found, by kind and name; tokens by (audience, seconds); paths by volume."""
 
     namespace: str
     found: dict[tuple[SourceKind, str], Obj] = field(default_factory=dict)
     tokens: dict[tuple[str, int], str] = field(default_factory=dict)
-    paths: dict[str, Path] = field(default_factory=dict)  # of volumes that are directories of the machine
+    paths: dict[str, Place] = field(default_factory=dict)  # of volumes that are directories of the machine
     services: dict[str, str] = field(default_factory=dict)  # variables that say where Services are
 
     def data(self, kind: SourceKind, name: str, *, optional: bool = False) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from hekla.api.kinds import Obj
 from hekla.node.hooks.fields import field_value, resource_value
-from hekla.node.hooks.sources import MissingSource, SourceKind, Sources
+from hekla.node.hooks.sources import MissingSource, Place, SourceKind, Sources
 
 _DEFAULT_MODE = 0o644
 _FILES = ("configMap", "secret", "downwardAPI", "projected")
@@ -46,7 +46,7 @@ def claimed(volume: Obj) -> str:
     return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
-def directory_behind(claim: Obj | None, persistent: Obj | None, name: str, allowed: Sequence[Path]) -> Path:
+def directory_behind(claim: Obj | None, persistent: Obj | None, name: str, allowed: Sequence[Path]) -> Place:
     """The directory of a bound claim. Raises MissingSource while there is none, or when it is out of bounds."""
     if claim is None:
         raise MissingSource(f'persistentvolumeclaim "{name}" not found')
@@ -54,15 +54,29 @@ def directory_behind(claim: Obj | None, persistent: Obj | None, name: str, allow
         raise MissingSource(f'persistentvolumeclaim "{name}" is not bound yet')
     spec = persistent["spec"]
     path = (spec.get("hostPath") or spec.get("local") or {}).get("path")
-    if not path or not is_within(Path(path), allowed):
+    place = place_within(Path(path), allowed) if path else None
+    if place is None:
         raise MissingSource(f'the volume of persistentvolumeclaim "{name}" is not a directory this node may mount')
-    return Path(path)
+    return place
 
 
 def is_within(path: Path, allowed: Sequence[Path]) -> bool:
     """Whether a path is, links resolved, one of the allowed ones or below one."""
+    return place_within(path, allowed) is not None
+
+
+def place_within(path: Path, allowed: Sequence[Path]) -> Place | None:
+    """Where a path is, links resolved, in one of the allowed ones; None where it is in none."""
     found = path.resolve()
-    return any(found.is_relative_to(each.resolve()) for each in allowed)
+    for each in allowed:
+        # What lies in another allowed one may have been replaced by a pod: the outer one is what can be relied on.
+        if any(each != other and each.is_relative_to(other) for other in allowed):
+            continue
+        root = each.resolve()
+        if found.is_relative_to(root):
+            below = str(found.relative_to(root))
+            return Place(str(root), "" if below == "." else below)
+    return None
 
 
 def holds_files(volume: Obj) -> bool:
