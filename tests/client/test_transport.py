@@ -284,3 +284,14 @@ def test_what_cannot_stand_in_a_path_is_escaped_and_line_breaks_in_headers_are_r
 
     with_server(server, test)
     assert server.requests[0].startswith(b"GET /prefix/pods/a%20b%0D%0AX:%20y/%C3%BC%2F HTTP/1.1\r\n")
+
+
+def test_a_long_refusal_of_a_stream_is_read_to_its_end() -> None:
+    body = b"x" * (9 << 20)
+    refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    async def test(transport: HttpTransport) -> None:
+        async with transport.stream("GET", "/") as answer:
+            assert (answer.status, len(answer.body)) == (403, len(body))
+
+    with_server(Server([refusal]), test)

@@ -9,14 +9,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, TypedDict
 
+import msgspec
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, Obj
 from hekla.api.meta import name_of
 from hekla.client.informer import Informer, Update
+from hekla.client.partial import follow_partly
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.client.watch import watch_many
+from hekla.client.watch import follow, watch_many
 from hekla.errors import Expired
 from tests.apiserver.rig import Rig, config_map, soon, with_server
 
@@ -170,5 +172,42 @@ def test_an_object_that_no_longer_fits_the_view_stays_as_it_was_until_it_is_dele
         await rig.client.delete(CONFIG_MAP, "c", "default")
         await soon(lambda: informer.get("c", "default") is None)
         task.cancel()
+
+    with_server(scenario)
+
+
+class ExpiringTransport(CuttingTransport):
+    """Whatever revision a watch starts from is gone."""
+
+    @contextlib.asynccontextmanager
+    async def _stream(self, method: str, path: str, headers: Mapping[str, str] | None) -> AsyncIterator[StreamedAnswer]:
+        self.streams += 1
+        yield StreamedAnswer(410, {}, self._cut(_none()), b'{"reason": "Expired", "code": 410}')
+
+
+async def _none() -> AsyncIterator[bytes]:
+    for chunk in ():
+        yield chunk
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Form(msgspec.Struct):
+    metadata: _Meta
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_server_that_forgets_every_revision_at_once_is_not_asked_without_pause(partly: bool) -> None:
+    async def scenario(rig: Rig) -> None:
+        expiring = ExpiringTransport(rig.client.transport, after=0)
+        client, rng = Client(expiring), random.Random(1)
+        news = follow_partly(client, CONFIG_MAP, _Form, rng=rng) if partly else follow(client, CONFIG_MAP, rng=rng)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while expiring.lists < 100:
+                    await anext(news)
+        assert 3 < expiring.lists < 12
 
     with_server(scenario)

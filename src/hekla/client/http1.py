@@ -69,6 +69,11 @@ class Connection(asyncio.Protocol):
 
     async def whole(self) -> bytes:
         """The body, when all of it has come."""
+        # Nothing is taken from it meanwhile, so it is not held up either.
+        self._streams = False
+        if self._buffered > _BUFFERED_BYTES:
+            self._buffered = 0
+            self._transport.resume_reading()
         while not self._complete:
             await self._progress()
         return self._body[0] if len(self._body) == 1 else b"".join(self._body)

@@ -86,7 +86,6 @@ async def follow_partly(
         except Expired:
             log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
             revision = ""
-            continue
         except (Disconnected, ApiError) as error:
             log.debug("watch broken, resuming", kind=kind.plural, revision=revision, error=error)
         # Spread out, so that a server coming back is not met by everybody at once.

@@ -214,7 +214,6 @@ async def follow(
         except Expired:
             log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
             revision = ""
-            continue
         except (Disconnected, ApiError) as error:
             log.debug("watch broken, resuming", kind=kind.plural, revision=revision, error=error)
             if on_trouble is not None:
