@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.resting import Resting
+from hekla.scheduler.rows import PodStatus
 from tests import make
 from tests.integration.virtual_loop import run_virtually
 
@@ -50,6 +53,40 @@ def test_a_pod_that_rests_already_rests_anew_and_the_others_as_before() -> None:
         resting.begin(["a"])
 
     assert moments(script, 100) == [1.0, 2.0]
+
+
+def test_the_end_of_a_rest_does_not_undo_an_eviction_begun_since() -> None:
+    async def main() -> None:
+        cache = Cache()
+        cache.put_pod(make.pod("a", spec={"schedulerName": "volcano", "nodeName": "n1"}, uid="a"))
+        resting = Resting(cache, period=1.0, wake=lambda: None)
+        resting.begin(["a"])
+        pod = cache.pod("a")
+        assert pod is not None
+        assert cache.assume_evicted(pod)
+        resting.leave("a")
+        await asyncio.sleep(10)
+        pod = cache.pod("a")
+        assert pod is not None
+        assert pod.status is PodStatus.RELEASING
+
+    run_virtually(main())
+
+
+def test_failures_of_pods_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hekla.scheduler.resting._REMEMBERED", 3)
+
+    async def main() -> None:
+        cache = Cache()
+        resting = Resting(cache, period=1.0, wake=lambda: None)
+        for number in range(20):
+            cache.put_pod(make.pod(str(number), spec={"schedulerName": "volcano"}, uid=str(number)))
+            resting.begin([str(number)])
+            await asyncio.sleep(5)
+            cache.remove_pod(str(number))
+        assert len(resting._failures) <= 4
+
+    run_virtually(main())
 
 
 def test_success_is_forgotten_failure() -> None:

@@ -139,6 +139,7 @@ class Binder:
             self._bindings.add(self._taken)
         for eviction in plan.evictions:
             if self._cache.assume_evicted(eviction.pod):
+                self._resting.leave(eviction.pod.uid)
                 self._leaving[eviction.pod.uid] = eviction
                 self._evictions.add(eviction.pod.uid)
                 # What the groups make of it is for another cycle to say.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hekla.scheduler.cache import Cache
 
 _LONGEST_SECONDS = 30.0
+_REMEMBERED = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +28,7 @@ class Resting:
         self._period = period
         self._wake = wake
         self._failures: dict[str, int] = {}
+        self._most = _REMEMBERED  # failures, before those of pods that are gone are dropped
         self._rests: dict[str, _Rest] = {}
 
     def begin(self, uids: Iterable[str]) -> None:
@@ -34,13 +36,13 @@ class Resting:
         together = set(uids)
         if not together:
             return
+        self._forget_gone()
         failures = 1 + max(self._failures.get(uid, 0) for uid in together)
         delay = min(self._period * 2 ** min(failures - 1, 10), _LONGEST_SECONDS)
         rest = _Rest(together, asyncio.get_running_loop().call_later(delay, self._end_of, together))
         for uid in together:
             self._failures[uid] = failures
-            # One that rests already was bound after all when its answer was lost, and now could not be evicted.
-            self._leave(uid)
+            self.leave(uid)
             self._rests[uid] = rest
 
     def end(self, uid: str) -> None:
@@ -50,6 +52,12 @@ class Resting:
             rest.timer.cancel()
             self._end_of(rest.uids)
 
+    def leave(self, uid: str) -> None:
+        """Its rest is over: one whose answer was lost was bound after all, say, and now has to leave its node."""
+        earlier = self._rests.pop(uid, None)
+        if earlier is not None:
+            earlier.uids.discard(uid)
+
     def succeeded(self, uid: str) -> None:
         """The next failure starts from the shortest rest again."""
         self._failures.pop(uid, None)
@@ -58,10 +66,10 @@ class Resting:
         for rest in self._rests.values():
             rest.timer.cancel()
 
-    def _leave(self, uid: str) -> None:
-        earlier = self._rests.pop(uid, None)
-        if earlier is not None:
-            earlier.uids.discard(uid)
+    def _forget_gone(self) -> None:
+        if len(self._failures) > self._most:
+            self._failures = {uid: count for uid, count in self._failures.items() if self._cache.pod(uid) is not None}
+            self._most = max(_REMEMBERED, 2 * len(self._failures))
 
     def _end_of(self, together: set[str]) -> None:
         for uid in sorted(together):
