@@ -107,16 +107,19 @@ class Events:
         pass
 
 
+def binder_of(server: Server, cache: Cache, wake: Callable[[], None]) -> Binder:
+    return Binder(
+        cast(Client, server), cache, cast(Recorder, Events()), clock=LoopClock(), period=1.0, in_flight=1,
+        scheduled_events=0, scheduler_name="volcano", torn_seconds=20.0, metrics=None, wake=wake,
+    )  # fmt: skip
+
+
 def carry_out(cache: Cache, answer: Obj | None, meanwhile: Callable[[], object] = bool) -> int:
     """Run a cycle and what follows from it; how often another cycle was asked for."""
 
     async def main() -> int:
         woken: list[None] = []
-        binder = Binder(
-            cast(Client, Server(answer, meanwhile)), cache, cast(Recorder, Events()), clock=LoopClock(), period=1.0,
-            in_flight=1, scheduled_events=0, scheduler_name="volcano", torn_seconds=20.0, metrics=None,
-            wake=lambda: woken.append(None),
-        )  # fmt: skip
+        binder = binder_of(Server(answer, meanwhile), cache, lambda: woken.append(None))
         generation = cache.generation
         binder.take(run_cycle(cache.snapshot(), default_config()), generation)
         with contextlib.suppress(TimeoutError):
@@ -160,3 +163,18 @@ def test_a_queue_that_comes_back_with_our_own_counts_is_no_news() -> None:
     assert carry_out(cache, queue) == 0
     cache.put_queue(made(queue_object({"name": "default"}), "q", 3))
     assert carry_out(cache, made(queue_object({"name": "default", "weight": 7}), "q", 4)) == 1
+
+
+def test_a_queue_that_is_gone_is_forgotten() -> None:
+    async def main() -> None:
+        cache = small_cache(pods=0)
+        queue = made(queue_object({"name": "other"}), "o")
+        binder = binder_of(Server(None, bool), cache, lambda: None)
+        cache.put_queue(queue)
+        binder.take(run_cycle(cache.snapshot(), default_config()), cache.generation)
+        assert set(binder._held) == {"default", "other"}
+        cache.remove_queue(queue)
+        binder.take(run_cycle(cache.snapshot(), default_config()), cache.generation)
+        assert set(binder._held) == {"default"}
+
+    run_virtually(main())

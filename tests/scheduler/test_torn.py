@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
-from hekla.api.kinds import EVENT, POD
+from hekla.api.kinds import EVENT, POD, Obj
+from hekla.client.recorder import Recorder
+from hekla.client.rest import Client
+from hekla.errors import Conflict
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.rows import Pod
 from hekla.scheduler.scheduler import SchedulerSettings
+from hekla.scheduler.torn import TornGangs
+from tests.integration.virtual_loop import run_virtually
+from tests.scheduler.miniature import group_object, pod_object
+from tests.scheduler.test_cache import made
 from tests.scheduler.test_scheduler import GANG, MEMBERS, Stage, on_stage
 
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
@@ -125,3 +135,47 @@ def test_a_running_gang_that_is_being_repaired_is_left_alone() -> None:
         await stage.stop()
 
     on_stage(script)
+
+
+class Server:
+    """Has every pod, by the uid the cache knows it by, and lets it be deleted."""
+
+    async def find(self, _: Any, name: str, namespace: str) -> Obj:
+        return {"metadata": {"uid": f"uid-{name}", "ownerReferences": [OWNER]}}
+
+    async def delete(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+class Events:
+    def event(self, *_: Any) -> None:
+        pass
+
+
+def test_a_group_that_is_gone_is_forgotten_when_another_is_undone() -> None:
+    def torn(cache: Cache, name: str) -> list[Pod]:
+        cache.put_group(made(group_object({"name": name, "min": 2}), f"uid-{name}"))
+        uids = [f"uid-{name}-{number}" for number in range(2)]
+        for uid, node in zip(uids, ("n1", "")):
+            given = {"name": uid.removeprefix("uid-"), **({"node": node} if node else {})}
+            cache.put_pod(made(pod_object(given, name), uid))
+        return [pod for uid in uids if (pod := cache.pod(uid)) is not None]
+
+    async def main() -> None:
+        cache = Cache()
+        gangs = TornGangs(
+            cast(Client, Server()), cache, cast(Recorder, Events()), patience=1.0, end_rest=lambda _: None
+        )
+        running = asyncio.create_task(gangs.run())
+        first, second = torn(cache, "first"), torn(cache, "second")
+        gangs.note(first, [None, Conflict("no")])
+        await asyncio.sleep(5)
+        assert gangs.needs_rehearsal(first)
+        cache.remove_group(made(group_object({"name": "first"}), "uid-first"))
+        gangs.note(second, [None, Conflict("no")])
+        await asyncio.sleep(5)
+        assert gangs.needs_rehearsal(second)
+        assert not gangs.needs_rehearsal(first)
+        running.cancel()
+
+    run_virtually(main())

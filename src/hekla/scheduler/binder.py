@@ -147,6 +147,7 @@ class Binder:
         for outcome in plan.groups:
             self._wish_group(outcome, plan.cycle_id)
         self._cache.settle(plan)
+        self._held = {queue.name: queue for queue in plan.queues}
         for queue in plan.queues:
             self._wish_queue(queue)
 
@@ -431,7 +432,6 @@ class Binder:
 
     def _wish_queue(self, outcome: QueueOutcome) -> None:
         key, queue = ("queue", outcome.name), self._cache.queue(outcome.name)
-        self._held[outcome.name] = outcome
         if queue is None or dict(queue.allocated or {}) == shown_amounts(outcome):
             # What waits to be written is out of date: it is as it was again.
             self._wishes.pop(key, None)
@@ -487,7 +487,7 @@ class Binder:
         self._wake_if(self._cache.refresh_queue(live))
         # A cycle may have found otherwise while this was on its way.
         self._note_written(("queue", outcome.name))
-        self._wish_queue(self._held[outcome.name])
+        self._wish_queue(self._held.get(outcome.name, outcome))
 
     # Events
 

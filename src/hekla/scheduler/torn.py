@@ -90,7 +90,7 @@ class TornGangs:
             return
         removed = [pod for pod in held if pod.status is not PodStatus.SUCCEEDED and await self._remove(pod)]
         if removed:
-            self._undone.add(key)
+            self._undone = {key, *(other for other in self._undone if self._cache.group(other) is not None)}
             for pod in members:
                 # The next attempt is about all of them.
                 self._end_rest(pod)
