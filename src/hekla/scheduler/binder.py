@@ -227,9 +227,9 @@ class Binder:
 
     async def _answers_lost(self, gang: _Gang, error: Disconnected) -> None:
         pods = [pod for pod, _ in gang]
-        unplaced = [pod for pod in pods if not await self._is_placed(pod)]
-        self._resting.begin(pod.uid for pod in unplaced)
-        self._torn.note(pods, [error if pod in unplaced else None for pod in pods])
+        unplaced = {pod.uid for pod in pods if not await self._is_placed(pod)}
+        self._resting.begin(unplaced)
+        self._torn.note(pods, [error if pod.uid in unplaced else None for pod in pods])
 
     async def _answered(self, gang: _Gang, answers: list[ApiError | None], started: float) -> None:
         pods = [pod for pod, _ in gang]
