@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import shutil
 import subprocess
 import tarfile
@@ -61,6 +62,19 @@ def test_a_tarball_that_is_no_file_system_is_refused_whole(tmp_path: Path, files
         ready_image(container("app"), Images(table(tmp_path, "app: {root: app.tgz}")), tmp_path / "node")
     assert not (tmp_path / "node" / "outside").exists()
     assert [each.name for each in (tmp_path / "node" / "images").iterdir() if each.suffix != ".part"] == [".lock"]
+
+
+def test_modes_and_owners_are_the_tarballs_and_names_of_users_mean_nothing(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "app.tar", "w") as archive:
+        for name, kind, mode in (("tmp", tarfile.DIRTYPE, 0o1777), ("su", tarfile.REGTYPE, 0o4755)):
+            member = tarfile.TarInfo(name)
+            member.type, member.mode, member.uid, member.gid = kind, mode, os.getuid(), os.getgid()
+            member.uname = member.gname = "daemon"
+            archive.addfile(member)
+    image = ready_image(container("app"), Images(table(tmp_path, "app: {root: app.tar}")), tmp_path / "node")
+    found = {each.name: each.stat() for each in Path(image.base).iterdir()}
+    assert {name: oct(each.st_mode & 0o7777) for name, each in found.items()} == {"tmp": "0o1777", "su": "0o4755"}
+    assert {(each.st_uid, each.st_gid) for each in found.values()} == {(os.getuid(), os.getgid())}
 
 
 def test_what_is_missing_is_named_with_the_hint(tmp_path: Path) -> None:

@@ -84,10 +84,15 @@ def _unpack(source: Path, target: Path) -> None:
                 "as `docker export` writes it"
             )
         part.mkdir(mode=0o755)
-        # Names that lead outside are refused; owners are kept where we may give them.
-        archive.extractall(part, filter="tar")
+        # Owners are kept where we may give them, by number: names mean what the image's list of users says.
+        archive.extractall(part, numeric_owner=True, filter=_as_written)  # noqa: S202 - it refuses what leads outside
     part.chmod(0o755)
     part.rename(target)
+
+
+def _as_written(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
+    """Names that lead outside are refused, as by the filter "tar"; modes are kept, /tmp's sticky bit among them."""
+    return tarfile.tar_filter(member, target).replace(mode=member.mode, deep=False)
 
 
 def _lines(path: Path) -> list[str]:
