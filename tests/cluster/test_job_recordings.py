@@ -55,6 +55,7 @@ def replayed(
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(300)
 def test_a_selection_of_the_recordings_comes_out_the_same(control_plane: ControlPlane, tmp_path: Path) -> None:
     explanations = read_explanations(HERE / "differences.yaml", "real")
     verdicts = replayed(control_plane, tmp_path / "pretended", PRETENDED, cases_like(*SELECTION), explanations)
