@@ -20,8 +20,9 @@ from hekla.scheduler.binder import Binder, group_status
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
-from hekla.scheduler.plan import GroupCondition, GroupOutcome
+from hekla.scheduler.plan import Eviction, GroupCondition, GroupOutcome, Plan
 from hekla.scheduler.reading import read_group
+from hekla.scheduler.rows import PodStatus
 from tests.integration.virtual_loop import run_virtually
 from tests.scheduler.miniature import queue_object
 from tests.scheduler.test_cache import made, pod, small_cache
@@ -176,5 +177,21 @@ def test_a_queue_that_is_gone_is_forgotten() -> None:
         cache.remove_queue(queue)
         binder.take(run_cycle(cache.snapshot(), default_config()), cache.generation)
         assert set(binder._held) == {"default"}
+
+    run_virtually(main())
+
+
+def test_an_eviction_ends_the_rest_of_a_pod_that_was_bound_after_all() -> None:
+    async def main() -> None:
+        cache = small_cache(pods=0)
+        cache.put_pod(pod(0, node="n1", phase="Running"))
+        binder = binder_of(Server(None, bool), cache, lambda: None)
+        binder._resting.begin(["p0"])
+        group = cache.snapshot().groups[0]
+        binder.take(Plan("", (), (), (), evictions=(Eviction(group, group.pods[0], "preempt"),)), cache.generation)
+        await asyncio.sleep(10)
+        left = cache.pod("p0")
+        assert left is not None
+        assert left.status is PodStatus.RELEASING
 
     run_virtually(main())
