@@ -64,10 +64,10 @@ async def replica_set(bench: Bench, **annotations: str) -> dict[str, Any]:
     )
 
 
-async def member(bench: Bench, name: str, owner: dict[str, Any], cpu: str) -> None:
+async def member(bench: Bench, name: str, owner: dict[str, Any], cpu: str, **fields: Any) -> None:
     container = make.container(resources={"requests": {"cpu": cpu}})
     meta = {"name": name, "namespace": "default", "ownerReferences": [owner_reference(owner, REPLICA_SET)]}
-    spec = {"schedulerName": "volcano", "containers": [container]}
+    spec = {"schedulerName": "volcano", "containers": [container], **fields}
     await bench.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
 
 
@@ -104,6 +104,26 @@ def test_the_group_of_a_workload_scaled_to_nothing_goes_with_its_last_pod(replic
         await bench.client.delete(POD, "second", "default")
         await bench.settle()
         assert len(await bench.client.find_all(POD_GROUP)) == int(stays)
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_a_waiting_pod_whose_group_has_gone_gets_a_new_one(there_before: bool) -> None:
+    async def script(bench: Bench) -> None:
+        owner = await replica_set(bench)
+        await member(bench, "first", owner, "1", schedulingGates=[{"name": "example.com/wait"}])
+        await bench.settle()
+        (group,) = await bench.client.find_all(POD_GROUP)
+        if there_before:
+            await bench.stop_controllers()
+        await bench.client.delete(POD_GROUP, name_of(group), "default")
+        if there_before:
+            bench.start_controllers()
+        await bench.settle()
+        (after,) = await bench.client.find_all(POD_GROUP)
+        assert name_of(after) == name_of(group)
+        assert uid_of(after) != uid_of(group)
 
     on_bench(script)
 

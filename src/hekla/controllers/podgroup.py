@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hekla.api import batch
+from hekla.api.core import PodPhase
 from hekla.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, Obj
 from hekla.api.meta import (
     Key,
@@ -27,7 +28,7 @@ from hekla.api.scheduling import BARE_GROUP_PREFIX, GROUP_MIN_MEMBER, GROUP_NAME
 from hekla.client.informer import Update
 from hekla.client.rest import Client
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import Sources
+from hekla.controllers.sources import BARE_OWNER, Sources
 from hekla.errors import AlreadyExists, NotFound
 
 _OWNERS: tuple[Kind, ...] = (REPLICA_SET, DAEMON_SET, STATEFUL_SET, BATCH_JOB)
@@ -44,15 +45,20 @@ class PodGroupController:
     ) -> None:
         self._client = client
         self._pods = sources.pods
+        self._groups = sources.groups
         self._schedulers = schedulers
         self.runner = Runner("podgroup", self.reconcile)
         sources.pods.subscribe(self._changed)
+        sources.groups.subscribe(self._group_changed)
 
     async def reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(key.name, key.namespace)
-        if pod is None or not self._needs_group(pod):
+        if pod is None or not (self._needs_group(pod) or self._lost_group(pod)):
             return None
         owners = await self._owners(pod)
+        if self._lost_group(pod) and not _has_its_owner(pod, owners):
+            # Both go with it.
+            return None
         group = build_group(pod, _inherited(owners))
         try:
             await self._client.create(POD_GROUP, group)
@@ -84,12 +90,45 @@ class PodGroupController:
         return found
 
     def _changed(self, update: Update) -> None:
-        if update.new is not None and self._needs_group(update.new):
+        # What was there before us may have lost its group while nobody looked.
+        first = update.old is None and bool(
+            update.new and annotations_of(update.new).get(GROUP_NAME, "").startswith(BARE_GROUP_PREFIX)
+        )
+        if update.new is not None and (first or self._needs_group(update.new)):
             self.runner.enqueue(key_of(update.new))
+
+    def _group_changed(self, update: Update) -> None:
+        """A group that goes may have been given to a pod that came meanwhile."""
+        owner = controller_of(update.obj)
+        if update.new is not None or owner is None or not name_of(update.obj).startswith(BARE_GROUP_PREFIX):
+            return
+        if POD.owns_reference(owner):
+            self.runner.enqueue(Key(namespace_of(update.obj), owner["name"]))
+        for pod in self._pods.by_index(BARE_OWNER, owner["uid"]):
+            self.runner.enqueue(key_of(pod))
 
     def _needs_group(self, pod: Obj) -> bool:
         ours = (pod.get("spec") or {}).get("schedulerName") in self._schedulers
         return ours and not annotations_of(pod).get(GROUP_NAME) and not is_deleting(pod)
+
+    def _lost_group(self, pod: Obj) -> bool:
+        """Whether a pod waits in a group that we gave it and that is gone."""
+        name = annotations_of(pod).get(GROUP_NAME)
+        waits = (pod.get("status") or {}).get("phase") == PodPhase.PENDING and not is_deleting(pod)
+        ours = (pod.get("spec") or {}).get("schedulerName") in self._schedulers
+        return ours and waits and name == _bare_name(pod) and self._groups.get(name, namespace_of(pod)) is None
+
+
+def _bare_name(pod: Obj) -> str:
+    owner = controller_of(pod)
+    return BARE_GROUP_PREFIX + (owner["uid"] if owner else uid_of(pod))
+
+
+def _has_its_owner(pod: Obj, owners: Iterable[Obj]) -> bool:
+    owner = controller_of(pod)
+    if owner is None or not any(kind.owns_reference(owner) for kind in _OWNERS):
+        return True
+    return any(uid_of(one) == owner["uid"] for one in owners)
 
 
 def _inherited(owners: Iterable[Obj]) -> dict[str, str]:
@@ -130,7 +169,7 @@ def build_group(pod: Obj, owner_annotations: Mapping[str, str]) -> Obj:
     annotations = _annotations(pod, owner_annotations)
     labels = {key: labels_of(pod)[key] for key in (batch.PREEMPTABLE, batch.COOLDOWN_TIME) if key in labels_of(pod)}
     metadata: Obj = {
-        "name": BARE_GROUP_PREFIX + (owner["uid"] if owner else uid_of(pod)),
+        "name": _bare_name(pod),
         "namespace": namespace_of(pod),
         "ownerReferences": pod["metadata"]["ownerReferences"] if owner else [owner_reference(pod, POD)],
         **({"annotations": annotations} if annotations else {}),
