@@ -17,7 +17,8 @@ from hekla.api.meta import Key, annotations_of, is_deleting, key_of, name_of, na
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import Conflict, HeklaError, NotFound
+from hekla.errors import Conflict, NotFound
+from hekla.local.builtins.working import work
 from hekla.log import get_logger
 
 log = get_logger("account secrets")
@@ -46,25 +47,13 @@ class AccountSecretController:
                 group.create_task(self._accounts.run())
                 await self._secrets.synced()
                 await self._accounts.synced()
-                group.create_task(self._work())
+                group.create_task(work(self._queue, self._reconcile, log))
         finally:
             self._queue.close()
 
     def _observe_account(self, update: Update) -> None:
         for secret in self._secrets.by_index(_BY_ACCOUNT, str(key_of(update.obj))):
             self._queue.add(key_of(secret))
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.get()
-            try:
-                await self._reconcile(key)
-                self._queue.forget(key)
-            except (HeklaError, OSError) as error:
-                delay = self._queue.retry(key)
-                log.debug("will look again", secret=key.name, seconds=delay, error=error)
-            finally:
-                self._queue.done(key)
 
     async def _reconcile(self, key: Key) -> None:
         secret = self._secrets.get(key.name, key.namespace)

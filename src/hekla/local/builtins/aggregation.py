@@ -11,7 +11,7 @@ from hekla.api.rbac import aggregated_rules
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import HeklaError
+from hekla.local.builtins.working import work
 from hekla.log import get_logger
 
 log = get_logger("aggregation")
@@ -29,7 +29,7 @@ class AggregationController:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._roles.run())
                 await self._roles.synced()
-                group.create_task(self._work())
+                group.create_task(work(self._queue, self._reconcile, log))
         finally:
             self._queue.close()
 
@@ -38,18 +38,6 @@ class AggregationController:
         for role in self._roles.all():
             if role.get("aggregationRule"):
                 self._queue.add(name_of(role))
-
-    async def _work(self) -> None:
-        while True:
-            name = await self._queue.get()
-            try:
-                await self._reconcile(name)
-                self._queue.forget(name)
-            except (HeklaError, OSError) as error:
-                delay = self._queue.retry(name)
-                log.debug("will look again", role=name, seconds=delay, error=error)
-            finally:
-                self._queue.done(name)
 
     async def _reconcile(self, name: str) -> None:
         role = self._roles.get(name)

@@ -11,7 +11,7 @@ from hekla.api.meta import is_deleting, name_of
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import HeklaError
+from hekla.local.builtins.working import work
 from hekla.log import get_logger
 
 log = get_logger("builtins")
@@ -32,7 +32,7 @@ class DepartureController(ABC):
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._informer.run())
-                group.create_task(self._work())
+                group.create_task(work(self._queue, self._reconcile, log))
         finally:
             self._queue.close()
 
@@ -43,15 +43,3 @@ class DepartureController(ABC):
     def _observe(self, update: Update) -> None:
         if update.new is not None and is_deleting(update.new):
             self._queue.add(name_of(update.new))
-
-    async def _work(self) -> None:
-        while True:
-            name = await self._queue.get()
-            try:
-                await self._reconcile(name)
-                self._queue.forget(name)
-            except (HeklaError, OSError) as error:
-                delay = self._queue.retry(name)
-                log.debug("will look again", kind=self.kind.plural, name=name, seconds=delay, error=error)
-            finally:
-                self._queue.done(name)

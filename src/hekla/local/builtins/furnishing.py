@@ -13,7 +13,8 @@ from hekla.api.meta import is_deleting, name_of, namespace_of
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import AlreadyExists, Forbidden, HeklaError, NotFound
+from hekla.errors import AlreadyExists, Forbidden, NotFound
+from hekla.local.builtins.working import work
 from hekla.log import get_logger
 
 log = get_logger("furnishing")
@@ -42,24 +43,12 @@ class FurnishingController:
                     group.create_task(informer.run())
                 for informer in informers:
                     await informer.synced()
-                group.create_task(self._work())
+                group.create_task(work(self._queue, self._reconcile, log))
         finally:
             self._queue.close()
 
     def _observe_content(self, update: Update) -> None:
         self._queue.add(namespace_of(update.obj))
-
-    async def _work(self) -> None:
-        while True:
-            name = await self._queue.get()
-            try:
-                await self._reconcile(name)
-                self._queue.forget(name)
-            except (HeklaError, OSError) as error:
-                delay = self._queue.retry(name)
-                log.debug("will look again", namespace=name, seconds=delay, error=error)
-            finally:
-                self._queue.done(name)
 
     async def _reconcile(self, namespace: str) -> None:
         found = self._namespaces.get(namespace)

@@ -17,6 +17,7 @@ from hekla.client.workqueue import WorkQueue
 from hekla.errors import ApiError, Disconnected, HeklaError, NotFound
 from hekla.local.builtins.graph import FOREGROUND, ORPHAN, Fate, Graph, Item, decide, gone_owners, item_of
 from hekla.local.builtins.resources import MetadataTransport, discover
+from hekla.local.builtins.working import work
 from hekla.log import get_logger
 
 log = get_logger("garbage")
@@ -51,7 +52,7 @@ class GarbageCollector:
                 await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
                 group.create_task(self._follow_definitions(group))
                 for _ in range(_WORKERS):
-                    group.create_task(self._work())
+                    group.create_task(work(self._queue, self._reconcile, log))
         finally:
             self._queue.close()
 
@@ -99,18 +100,6 @@ class GarbageCollector:
             holder = self._graph.get(owner["uid"])
             if holder is not None and (holder.deletes_foreground or holder.orphans):
                 self._queue.add(holder.uid)
-
-    async def _work(self) -> None:
-        while True:
-            uid = await self._queue.get()
-            try:
-                await self._reconcile(uid)
-                self._queue.forget(uid)
-            except (HeklaError, OSError) as error:
-                delay = self._queue.retry(uid)
-                log.debug("will look again", uid=uid, seconds=delay, error=error)
-            finally:
-                self._queue.done(uid)
 
     async def _reconcile(self, uid: str) -> None:
         item = self._graph.get(uid)
