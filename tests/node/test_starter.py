@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from hekla.node.hooks.sources import MissingSource, Place
+from hekla.node.context import NodeContext
+from hekla.node.directory import PodDirectory
+from hekla.node.hooks.sources import MissingSource, Place, Sources
 from hekla.node.rootfs import open_within
-from hekla.node.starter import host_path
+from hekla.node.starter import Starter, host_path
 
 
 def test_a_host_path_is_looked_at_anew_before_every_start(tmp_path: Path) -> None:
@@ -42,3 +47,27 @@ def test_a_host_path_of_another_type_is_refused(tmp_path: Path, name: str, kind:
     (tmp_path / "folder").mkdir()
     with pytest.raises(MissingSource, match="type check failed"):
         host_path({"path": str(tmp_path / name), "type": kind}, [tmp_path])
+
+
+def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, done = (threading.Event() for _ in range(3))
+
+    def prepare(*_: object) -> None:
+        begun.set()
+        go_on.wait(5)
+        done.set()
+
+    async def main() -> None:
+        starter = Starter(cast(NodeContext, None), PodDirectory(tmp_path, "uid"))
+        monkeypatch.setattr(starter, "_prepare_files", prepare)
+        writing = asyncio.create_task(starter._write_files({}, Sources("ns"), ""))
+        await asyncio.to_thread(begun.wait, 5)
+        writing.cancel()
+        asyncio.get_running_loop().call_later(0.1, go_on.set)
+        await asyncio.wait([writing])
+        assert writing.cancelled()
+        assert done.is_set()
+
+    asyncio.run(main())

@@ -186,7 +186,13 @@ class Starter:
 
     async def _write_files(self, pod: Obj, sources: Sources, address: str) -> None:
         async with self._writing:
-            await asyncio.to_thread(self._prepare_files, pod, sources, address)
+            writing = asyncio.create_task(asyncio.to_thread(self._prepare_files, pod, sources, address))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The thread goes on whatever we do: nobody is to remove the files while it writes them.
+                await asyncio.gather(writing, return_exceptions=True)
+                raise
             self._written |= {uid_of(each): revision_of(each) for each in sources.found.values()}
 
     def _prepare_files(self, pod: Obj, sources: Sources, address: str) -> None:

@@ -108,6 +108,7 @@ class Worker:
             # 4. Sidecars, and containers of a pod that is not wanted any more, are stopped.
             await self._stop_containers()
             refreshing.cancel()
+            await asyncio.wait([refreshing])
             await self._release_sandbox()
             # 5. The last word about it, before anybody is told that it is gone.
             if not finished_before:
