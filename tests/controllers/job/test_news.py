@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hekla.client.informer import Update
-from hekla.controllers.job.news import group_moved, job_moved
+from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from tests import make
 
 
@@ -59,3 +59,13 @@ def test_of_a_group_everything_but_counters_is_news() -> None:
     assert group_moved(Update(old, {**old, "status": {"phase": "Inqueue", "running": 1}}))
     assert group_moved(Update(old, {**old, "spec": {"minMember": 2}}))
     assert group_moved(Update(old, {**old, "status": {**old["status"], "conditions": [{"type": "Unschedulable"}]}}))
+
+
+def test_what_the_scheduler_says_of_a_group_is_told_from_what_we_write() -> None:
+    old = make.pod_group("g", 1)
+    ours = {**old, "spec": {**old["spec"], "minMember": 2}}
+    assert not group_judged(Update(None, old))
+    assert not group_judged(Update(old, ours))
+    assert not group_judged(Update(old, {**ours, "status": {"phase": "Pending", "running": 1}}))
+    assert group_judged(Update(old, {**ours, "status": {"phase": "Inqueue"}}))
+    assert group_judged(Update(old, {**ours, "status": {"conditions": [{"type": "Unschedulable"}]}}))

@@ -34,7 +34,7 @@ from hekla.clock import Clock
 from hekla.controllers.job.commands import JobCommands
 from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Transition, next_phase, operation
 from hekla.controllers.job.model import Job, Pod, read_job
-from hekla.controllers.job.news import group_moved, job_moved
+from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.orders import Order, Waiting, decide
 from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
@@ -341,7 +341,9 @@ class JobController:
         if owner is None or not JOB.owns_reference(owner):
             return
         key = Key(namespace_of(update.obj), owner["name"])
-        if group_moved(update) and not self.runner.is_echo(key, self._sources.groups, update.obj):
+        # With a list, our own write may bring what the scheduler wrote just before it.
+        echo = not group_judged(update) and self.runner.is_echo(key, self._sources.groups, update.obj)
+        if group_moved(update) and not echo:
             self.runner.enqueue(key)
         else:
             self.runner.heard(key)

@@ -9,6 +9,7 @@ from typing import Any
 
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import Obj
+from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
 
 
@@ -20,6 +21,11 @@ def job_moved(update: Update) -> bool:
 def group_moved(update: Update) -> bool:
     """A PodGroup came or went, or anything but the scheduler's counters is different."""
     return update.old is None or update.new is None or _course_of_group(update.old) != _course_of_group(update.new)
+
+
+def group_judged(update: Update) -> bool:
+    """Whether the scheduler, and not only we, has changed a PodGroup."""
+    return _judgement(update.old or {}) != _judgement(update.new or {})
 
 
 def _course_of_job(job: Obj) -> tuple[Any, ...]:
@@ -46,3 +52,8 @@ def _course_of_group(group: Obj) -> tuple[Any, ...]:
         status.get("phase"),
         status.get("conditions"),
     )
+
+
+def _judgement(group: Obj) -> tuple[Any, ...]:
+    status = group.get("status") or {}
+    return status.get("phase") or PodGroupPhase.PENDING, status.get("conditions")
