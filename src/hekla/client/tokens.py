@@ -7,6 +7,7 @@ loses the cluster then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 from collections.abc import Mapping
@@ -49,11 +50,9 @@ class FileToken:
     async def token(self, refused: str = "") -> str:
         if refused == self._value or self._clock.monotonic() - self._read_at >= _FILE_SECONDS:
             self._read_at = self._clock.monotonic()
-            try:
+            # It may be just being replaced. The old one may still do; if not, the server says so and we look again.
+            with contextlib.suppress(UsageError):
                 self._value = self._read()
-            except UsageError:
-                # It is being replaced. The old one may still do; if not, the server says so and we look again.
-                return self._value
         return self._value
 
     def _read(self) -> str:

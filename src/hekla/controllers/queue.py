@@ -71,7 +71,8 @@ class QueueController:
             return None
         command = await self._next_command(queue)
         action = str(command.get("action")) if command else self._inherited_action(queue)
-        if await self._carry_out(key, queue, action) and command:
+        await self._carry_out(key, queue, action)
+        if command:
             await self._finish(key, command)
         return None
 
@@ -89,8 +90,8 @@ class QueueController:
         except AlreadyExists:
             return
 
-    async def _carry_out(self, key: Key, queue: Obj, action: str) -> bool:
-        """Write the state `action` leads to. False when it has to wait for the parent."""
+    async def _carry_out(self, key: Key, queue: Obj, action: str) -> None:
+        """Write the state `action` leads to, if any."""
         state = str((queue.get("status") or {}).get("state") or "")
         if action == JobAction.OPEN_QUEUE and self._parent_state(queue) in _SHUT:
             parent = queue["spec"]["parent"]
@@ -99,9 +100,9 @@ class QueueController:
                 "Open the parent queue first."
             )
             self._recorder.event(queue, WARNING, JobAction.OPEN_QUEUE, text)
-            return True
+            return
         if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
-            return True
+            return
         # Who closed it is noted before it is closed, and forgotten after it is open: a controller that dies in between
         # finds what is left to do.
         closed_with_parent = action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT
@@ -114,7 +115,6 @@ class QueueController:
             self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
         if action == JobAction.OPEN_QUEUE:
             await self._note_closed_by_parent(key, queue, "false")
-        return True
 
     def _inherited_action(self, queue: Obj) -> str:
         """What the parent's state asks of a queue: shut with it, and open again with it if it was shut by it."""

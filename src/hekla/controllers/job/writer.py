@@ -22,7 +22,7 @@ from hekla.controllers.job.pods import Place
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import TARGET, PodView, Sources
-from hekla.errors import AlreadyExists, ApiError, Conflict, Disconnected, HeklaError, NotFound
+from hekla.errors import AlreadyExists, ApiError, Conflict, HeklaError, NotFound
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -197,7 +197,7 @@ class JobWriter:
     def _raise_if_failed(self, job: Job, results: Sequence[Exception | None]) -> None:
         # A conflict means that our copy is old: nothing to tell, but to be looked at again.
         conflicts = [result for result in results if isinstance(result, Conflict)]
-        errors = [str(result) for result in results if isinstance(result, Exception) and result not in conflicts]
+        errors = [str(result) for result in results if result is not None and not isinstance(result, Conflict)]
         if errors:
             self._recorder.event(job.obj, WARNING, "FailedDelete", f"Error deleting pods: {errors}")
             raise PodsFailed(f"failed to kill {len(errors)} pods of {len(results)}: {errors[0]}")
@@ -214,5 +214,5 @@ class JobWriter:
         async with self._in_flight:
             try:
                 return await work(item)
-            except (ApiError, Disconnected, HeklaError) as error:
+            except HeklaError as error:
                 return error
