@@ -77,7 +77,7 @@ def install(plane: ControlPlane, *arguments: str) -> str:
 @pytest.fixture
 def accounts(control_plane: ControlPlane, tmp_path: Path) -> dict[str, Path]:
     """A kubeconfig for each component, with a token of its own account and nothing else."""
-    install(control_plane)
+    install(control_plane, "--with-node")
     document: dict[str, Any] = yaml.safe_load(control_plane.kubeconfig.read_text())
     found = {}
     for name in COMPONENTS:
@@ -136,7 +136,8 @@ def test_the_pods_it_starts_meet_the_restricted_profile(running: ControlPlane) -
 
 
 def test_nothing_printed_is_a_wildcard_and_only_the_node_looks_around_in_secrets() -> None:
-    printed = subprocess.check_output([HEKLA, "install", "--print", "--image", "hekla:test"], text=True, timeout=60)
+    command = [HEKLA, "install", "--print", "--with-node", "--image", "hekla:test"]
+    printed = subprocess.check_output(command, text=True, timeout=60)
     objects = list(yaml.safe_load_all(printed))
     roles = [each for each in objects if each["kind"] == "ClusterRole"]
     assert len(roles) == 6

@@ -12,8 +12,13 @@ from hekla.client.rest import Client
 @click.command()
 @cluster_options
 @click.option("--image", default="", help="Also run controllers, scheduler and webhook there, from this image.")
+@click.option(
+    "--with-node",
+    is_flag=True,
+    help="Also make the account hekla-node, for `hekla node`: it may issue tokens and read every Secret.",
+)
 @click.option("--print", "print_only", is_flag=True, help="Print the manifests instead of applying them.")
-def install(cluster: ClusterOptions, image: str, print_only: bool) -> None:
+def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bool) -> None:
     """Install the Volcano CRDs and least-privilege access for our components on a cluster.
 
     Without --image the components are run elsewhere, each with a token of its own account, e.g.
@@ -27,7 +32,7 @@ def install(cluster: ClusterOptions, image: str, print_only: bool) -> None:
     from hekla.local.bootstrap import apply_all, install_crds
     from hekla.local.manifests import NAMESPACE, access_manifests
 
-    crds, others = load_crds(), access_manifests()
+    crds, others = load_crds(), access_manifests(with_node=with_node)
     if image:
         others += _components(image)
     if print_only:

@@ -5,6 +5,7 @@ Every pod meets the Pod Security profile `restricted`; nothing listens but the w
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ WEBHOOK_SERVICE = "hekla-webhook"
 WEBHOOK_PORT = 8443
 _TLS_SECRET = "hekla-webhook-tls"  # noqa: S105 - its name
 _TLS_PATH = "/etc/hekla/tls"
-_INSTALLED = ("controllers", "scheduler", "webhook", "node")
+_INSTALLED = ("controllers", "scheduler", "webhook")
+_CERTIFICATE = "hekla.dev/certificate-digest"
 _RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 
 
@@ -30,10 +32,13 @@ class WebhookTls:
     key: bytes
 
 
-def access_manifests() -> list[Obj]:
-    """The namespace, an account for each component, and what it may do."""
+def access_manifests(*, with_node: bool = False) -> list[Obj]:
+    """The namespace, an account for each component, and what it may do.
+
+    A node's account may issue tokens and read every Secret, as a kubelet may: made only where it is asked for.
+    """
     found: list[Obj] = [_object("v1", "Namespace", NAMESPACE, labels=_RESTRICTED, namespaced=False)]
-    for component in _INSTALLED:
+    for component in (*_INSTALLED, "node") if with_node else _INSTALLED:
         # The token is mounted by those pods that ask for it.
         found.append(_object("v1", "ServiceAccount", account_name(component), automountServiceAccountToken=False))
         found.append(component_role(component))
@@ -49,6 +54,10 @@ def component_manifests(image: str, tls: WebhookTls) -> list[Obj]:
         "--tls-private-key-file", f"{_TLS_PATH}/tls.key", "--ca-cert-file", f"{_TLS_PATH}/ca.crt",
     ]  # fmt: skip
     secret = {"ca.crt": tls.authority, "tls.crt": tls.certificate, "tls.key": tls.key}
+    webhook = _deployment("webhook", image, serving, replicas=2)
+    # A certificate is read once: with another one, the pods start anew.
+    digest = hashlib.sha256(tls.authority + tls.certificate).hexdigest()[:16]
+    webhook["spec"]["template"]["metadata"]["annotations"] = {_CERTIFICATE: digest}
     return [
         _object(
             "v1",
@@ -60,7 +69,7 @@ def component_manifests(image: str, tls: WebhookTls) -> list[Obj]:
         # One of each: two would do the same work twice.
         _deployment("controllers", image, []),
         _deployment("scheduler", image, []),
-        _deployment("webhook", image, serving, replicas=2),
+        webhook,
         _object(
             "v1",
             "Service",
