@@ -97,9 +97,12 @@ def test_a_person_at_a_terminal_gets_one_that_has_its_size(house: LocalCluster) 
 def test_ctrl_c_ends_what_runs_in_the_terminal_and_not_the_shell(house: LocalCluster) -> None:
     command = ["kubectl", "--kubeconfig", str(house.kubeconfig), "exec", "-it", "house", "-c", "main", "--", "sh"]
     with in_a_terminal(command) as terminal:
-        terminal.type("echo beg''un; sleep 600\n")
+        # Told by what is to be ended, once it has the terminal: the shell gives it away only after starting it.
+        terminal.type("PS1=n''ext; sh -c 'echo beg\"\"un; exec sleep 600'\n")
         terminal.until("begun")
         terminal.type("\x03")
+        # What is typed before the shell asks for it again, an interrupt may take away.
+        terminal.until("next")
         terminal.type("echo sur''vived; exit 0\n")
         terminal.until("survived")
         assert terminal.exit_code() == 0
