@@ -25,6 +25,16 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         yield running
 
 
+@pytest.fixture(scope="module")
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A Kubernetes of its own, for tests that compare what they find with what was recorded on an empty one."""
+    binaries = find_binaries()
+    if binaries is None:
+        raise RuntimeError("set HEKLA_ENVTEST, or run `make test-cluster`, which builds what is needed")
+    with start_control_plane(binaries, tmp_path_factory.mktemp("own-plane")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A kube-apiserver with our kinds and nothing that acts beside the scheduler."""

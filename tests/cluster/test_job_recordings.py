@@ -56,21 +56,21 @@ def replayed(
 
 @pytest.mark.cluster
 @pytest.mark.timeout(300)
-def test_a_selection_of_the_recordings_comes_out_the_same(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_selection_of_the_recordings_comes_out_the_same(own_plane: ControlPlane, tmp_path: Path) -> None:
     explanations = read_explanations(HERE / "differences.yaml", "real")
-    verdicts = replayed(control_plane, tmp_path / "pretended", PRETENDED, cases_like(*SELECTION), explanations)
-    verdicts += replayed(control_plane, tmp_path / "real", REAL, cases_like(*RUNNING), explanations)
+    verdicts = replayed(own_plane, tmp_path / "pretended", PRETENDED, cases_like(*SELECTION), explanations)
+    verdicts += replayed(own_plane, tmp_path / "real", REAL, cases_like(*RUNNING), explanations)
     assert unexplained(verdicts) == ""
 
 
 @pytest.mark.every_recording
 @pytest.mark.timeout(1200)
 def test_every_recording_comes_out_the_same_and_every_explanation_is_needed(
-    control_plane: ControlPlane, tmp_path: Path
+    own_plane: ControlPlane, tmp_path: Path
 ) -> None:
     explanations = read_explanations(HERE / "differences.yaml", "real")
     pretended, running = cases_like("a-*", "b-*", "c-*", "d-*", "f-*"), cases_like("e-*")
-    verdicts = replayed(control_plane, tmp_path / "pretended", PRETENDED, pretended, explanations)
-    verdicts += replayed(control_plane, tmp_path / "real", REAL, running, explanations)
+    verdicts = replayed(own_plane, tmp_path / "pretended", PRETENDED, pretended, explanations)
+    verdicts += replayed(own_plane, tmp_path / "real", REAL, running, explanations)
     assert unexplained(verdicts) == ""
     assert [one.reason for one in explanations if not one.used] == []

@@ -22,6 +22,9 @@ from hekla.log import get_logger
 
 log = get_logger("webhook")
 
+# API servers let go of an idle connection after 90 s. If we did so first, a review sent in that moment would be lost.
+_IDLE_SECONDS = 120
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -74,7 +77,7 @@ async def run(settings: WebhookSettings, admission: Admission, *, ready: Callabl
     tls.load_cert_chain(settings.certificate, settings.key)
     config = Config(
         WebhookApp(admission), interface="asgi3", http=HttpToolsProtocol, ws="none", lifespan="off", log_config=None,
-        access_log=False, server_header=False,
+        access_log=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
     )  # fmt: skip
     config.load()
     state = ServerState()
