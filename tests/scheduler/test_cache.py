@@ -72,6 +72,18 @@ def test_a_confirmed_pod_takes_the_place_of_the_assumption() -> None:
     assert cache.snapshot().groups[0].counts[PodStatus.RUNNING] == 1
 
 
+def test_a_pod_that_succeeded_and_is_being_deleted_is_no_member_any_more() -> None:
+    """It is of the run before: counted with the new one, the new gang was started a pod short."""
+    cache = small_cache()
+    old = pod(0, revision=2, node="n1", phase="Succeeded")
+    cache.put_pod({**old, "metadata": {**old["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}})
+    assert run_cycle(cache.snapshot(), default_config()).placements == ()
+    cache.remove_pod("p0")
+    cache.put_pod(made(pod(0), "again"))
+    (placement,) = run_cycle(cache.snapshot(), default_config()).placements
+    assert len(list(placement.pairs())) == 2
+
+
 def test_a_forgotten_pod_is_pending_again() -> None:
     cache, _ = assumed()
     cache.forget("p0")

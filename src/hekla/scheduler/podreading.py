@@ -127,7 +127,7 @@ class PodReader:
             uid=meta.uid or "",
             namespace=namespace,
             name=meta.name,
-            group=self._key(namespace, annotations.group) if annotations.group else None,
+            group=self._group_of(form, namespace),
             shape=self._shape_of(spec, meta, namespace, labels),
             status=_status(meta, spec, status),
             node=sys.intern(spec.node_name or ""),
@@ -156,6 +156,13 @@ class PodReader:
         """Forget all shapes but these."""
         self._shapes.keep(shapes)
         self._by_bytes.clear()
+
+    def _group_of(self, form: PodForm, namespace: str) -> Key | None:
+        """The group the pod counts for. One that succeeded and is being deleted counts no more: it is of a run that is
+        over, and a new gang under the same name would start without the pod that takes its place."""
+        name = form.metadata.annotations.group if form.metadata.annotations is not None else None
+        ended = form.status is not None and form.status.phase == PodPhase.SUCCEEDED
+        return None if not name or (ended and form.metadata.deletion_timestamp) else self._key(namespace, name)
 
     def _labels_of(self, meta: Metadata) -> Mapping[str, str]:
         raw = bytes(meta.labels)
