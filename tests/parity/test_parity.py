@@ -18,7 +18,8 @@ REAL = ("--nodes", "3", *SIZE)
 
 SELECTION = (
     "d-*", "a-002-1-*", "a-002-2-*", "a-002-8-*", "b-env*", "b-mpi", "b-pytorch-wait", "b-ssh-own-keys", "b-svc",
-    "b-svc-hostnetwork", "b-tensorflow-single", "b-hcclrank", "c-depends-on", "c-resources", "c-volumes",
+    "b-svc-hostnetwork", "b-tensorflow-single", "b-hcclrank", "c-depends-on", "c-partitions*", "c-resources",
+    "c-volumes",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from hekla.api.batch import PARTITION_ID
 from hekla.api.kinds import Obj
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.scheduler.binder import group_status, shown_amounts, waiting_annotations
@@ -240,12 +241,26 @@ def group_object(given: dict[str, Any]) -> Obj:
             spec[long] = given[short]
     if "needs" in given:
         spec["minResources"] = resources(given["needs"])
+    if "partitions" in given:
+        spec["subGroupPolicy"] = [subgroup_policy(given["partitions"])]
     return {
         "kind": "PodGroup",
         "metadata": {"name": given["name"], "namespace": "test", "annotations": given.get("annotations", {})},
         "spec": spec,
         "status": {"phase": given.get("phase", "Pending")},
     }
+
+
+def subgroup_policy(given: dict[str, Any]) -> Obj:
+    """As a Job's partitioned task has it; `partition` of a pod says where it belongs."""
+    policy: Obj = {
+        "name": "part",
+        "subGroupSize": given["size"],
+        "minSubGroups": given.get("min", 0),
+        "labelSelector": {"matchExpressions": [{"key": PARTITION_ID, "operator": "Exists"}]},
+        "matchLabelKeys": [PARTITION_ID],
+    }
+    return {**policy, "networkTopology": given["topology"]} if "topology" in given else policy
 
 
 def pods_of(group: dict[str, Any]) -> list[dict[str, Any]]:
@@ -265,6 +280,9 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
         annotations["volcano.sh/preemptable"] = str(given["preemptable"]).lower()
     if "role" in given:
         annotations["volcano.sh/task-spec"] = given["role"]
+    labels = dict(given.get("labels", {}))
+    if "partition" in given:
+        labels[PARTITION_ID] = str(given["partition"])
     container: dict[str, Any] = {"name": "main", "resources": {"requests": resources(given)}}
     if "port" in given:
         container["ports"] = [{"containerPort": given["port"], "hostPort": given["port"]}]
@@ -290,7 +308,7 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
             "name": given["name"],
             "namespace": given.get("namespace", "test"),
             "annotations": annotations,
-            "labels": given.get("labels", {}),
+            "labels": labels,
         },
         "spec": spec,
         "status": {"phase": phase},

@@ -79,3 +79,17 @@ def test_a_gated_pod_waits_for_its_gate() -> None:
 
 def test_groups_that_run_have_no_record() -> None:
     assert decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "cpu": 1, "pods": 1}]}) == []
+
+
+def test_a_gang_in_partitions_names_those_that_do_not_fit() -> None:
+    pods = [{"partition": number // 2} for number in range(6)]
+    group = {"name": "a", "min": 6, "cpu": 1, "partitions": {"size": 2}, "pods": pods}
+    nodes = [{"name": "n1", "cpu": 3}, {"name": "n2", "cpu": 8, "taints": [{"key": "k", "effect": "NoSchedule"}]}]
+    (record,) = decide({"nodes": nodes, "groups": [group]})
+    assert record["reason"] == "NotEnoughResources"
+    assert record["sentence"].startswith("subgroup part-1, part-2: 0/2 nodes are unavailable: 1 Insufficient cpu, ")
+    assert [(part["name"], part["placed"], bool(part["error"])) for part in record["subgroups"]] == [
+        ("part-0", 0, False),
+        ("part-1", 0, True),
+        ("part-2", 0, True),
+    ]

@@ -64,6 +64,10 @@ def print_decision(decision: Mapping[str, Any]) -> None:
         total = decision.get("nodes", 0)
         rows = [[clause["text"], f"{clause['nodes']} of {total}"] for clause in decision["clauses"]]
         print_table(["WHY A NODE DOES NOT DO", "NODES"], rows)
+    if decision.get("subgroups"):
+        click.echo()
+        rows = [[part["name"] or "(no subgroup)", part["size"], part["placed"]] for part in decision["subgroups"]]
+        print_table(["SUBGROUP", "PODS NEEDED", "PODS PLACED"], rows)
     if decision.get("resources"):
         click.echo()
         print_table(

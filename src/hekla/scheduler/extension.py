@@ -126,6 +126,34 @@ class GroupStarving:
         raise NotImplementedError
 
 
+class SubgroupOrder:
+    switch: ClassVar[str] = "enabledSubJobOrder"
+
+    def subgroup_key(self, state: GroupState, subgroup: int) -> float:
+        """Smaller comes first."""
+        raise NotImplementedError
+
+
+class SubgroupReady:
+    switch: ClassVar[str] = "enabledSubJobReady"
+
+    def subgroup_ready(self, state: GroupState, subgroup: int) -> bool:
+        """Whether what the subgroup holds now may be bound as soon as the group is ready."""
+        raise NotImplementedError
+
+    def subgroup_missing(self, state: GroupState, subgroup: int) -> int:
+        """How many of its pods must be placed before it can turn ready."""
+        raise NotImplementedError
+
+
+class SubgroupPipelined:
+    switch: ClassVar[str] = "enabledSubJobPipelined"
+
+    def subgroup_pipelined(self, state: GroupState, subgroup: int) -> Vote:
+        """Whether the subgroup would be ready once the room it was promised is free."""
+        raise NotImplementedError
+
+
 class GroupEnqueueable:
     switch: ClassVar[str] = "enableJobEnqueued"
 

@@ -26,8 +26,9 @@ from hekla.scheduler.plan import (
     Waiting,
 )
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
-from hekla.scheduler.session import GroupState, PodClass, Session, Tried
+from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session, Tried
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -256,6 +257,7 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
             for clause in (error.clauses if error is not None else ())
         ],
         "resources": resources,
+        "subgroups": _subgroup_records(state),
         "objections": [
             {"reason": str(unfit.reason), "text": unfit.sentence}
             for unfit in [*state.refused, state.held_back, state.invalid]
@@ -291,12 +293,31 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
             for item in resources
             if not item["fits"]
         ]
-        return f"{error.text} {'; '.join(lacking)}".strip()
+        return f"{_subgroup_prefix(state)}{error.text} {'; '.join(lacking)}".strip()
     if state.held_back is not None:
         return state.held_back.sentence
     if reason is Reason.WAITING_FOR_GATE:
         return "pods are held by scheduling gates"
     return group_text(state, _is_ready(state))
+
+
+def _subgroup_prefix(state: GroupState) -> str:
+    """Whose pod the first error is about, where the group is divided."""
+    failing = [record["name"] for record in _subgroup_records(state) if record["error"] and record["name"]]
+    return f"subgroup {', '.join(failing)}: " if failing else ""
+
+
+def _subgroup_records(state: GroupState) -> list[dict[str, Any]]:
+    """How far each subgroup has come, and what a pod of it fails at."""
+    if not state.group.row.subgroup_policies:
+        return []
+    subgroups = subgroups_of(state.group)
+    held = subgroups.held(state, READY_STATUSES, best_effort=False).tolist()
+    errors = {int(subgroups.of[position]): error.text for position, error in sorted(state.errors.items(), reverse=True)}
+    return [
+        {"name": subgroup.name, "size": subgroup.size, "placed": count, "error": errors.get(position, "")}
+        for position, (subgroup, count) in enumerate(zip(subgroups.each, held))
+    ]
 
 
 def _resource_records(session: Session, tiers: Tiers, of: PodClass) -> list[dict[str, Any]]:

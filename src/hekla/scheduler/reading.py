@@ -30,6 +30,7 @@ from hekla.scheduler.rows import (
     Queue,
     Quota,
     Shape,
+    SubgroupPolicy,
     Taint,
     Term,
     Toleration,
@@ -172,6 +173,7 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         phase=PodGroupPhase(status.get("phase") or PodGroupPhase.PENDING),
         unsupported=_unsupported_group_fields(spec),
         status=status,
+        subgroup_policies=tuple(map(_read_subgroup_policy, spec.get("subGroupPolicy") or ())),
         waiting=_waiting(annotations_of(obj)),
         revision=revision_of(obj),
     )
@@ -275,14 +277,25 @@ def _seconds(meta: Mapping[str, Any]) -> float:
     return parse_timestamp(text).timestamp() if text else 0.0
 
 
+def _read_subgroup_policy(item: Obj) -> SubgroupPolicy:
+    return SubgroupPolicy(
+        name=str(item.get("name") or ""),
+        selector=label_selector_from(item.get("labelSelector")),
+        keys=tuple(map(str, item.get("matchLabelKeys") or ())),
+        size=int(item.get("subGroupSize") or 1),
+        minimum=int(item.get("minSubGroups") or 0),
+    )
+
+
 def _unsupported_group_fields(spec: Obj) -> tuple[str, ...]:
-    found = []
-    topology = spec.get("networkTopology") or {}
-    if topology.get("mode") == "hard":
-        found.append("spec.networkTopology")
-    if spec.get("subGroupPolicy"):
-        found.append("spec.subGroupPolicy")
-    return tuple(found)
+    asking = {"spec": spec}
+    for item in spec.get("subGroupPolicy") or ():
+        asking[f"spec.subGroupPolicy[{item.get('name') or ''}]"] = item
+    return tuple(
+        f"{path}.networkTopology"
+        for path, part in asking.items()
+        if (part.get("networkTopology") or {}).get("mode") == "hard"
+    )
 
 
 def _shape_key(spec: Obj) -> bytes:

@@ -240,6 +240,17 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class SubgroupPolicy:
+    """Which of a group's pods form smaller gangs, told apart by the values of some labels."""
+
+    name: str
+    selector: Selector | None  # None selects nothing
+    keys: tuple[str, ...]
+    size: int
+    minimum: int  # subgroups that must be whole for the group to start
+
+
+@dataclass(frozen=True, slots=True)
 class PodGroup:
     key: Key
     uid: str
@@ -255,6 +266,7 @@ class PodGroup:
     phase: PodGroupPhase
     unsupported: tuple[str, ...]
     status: Mapping[str, Any] = field(hash=False, compare=False)
+    subgroup_policies: tuple[SubgroupPolicy, ...] = ()
     waiting: tuple[str, str] = field(default=("", ""), compare=False)  # the reason and sentence it is annotated with
     revision: int = field(default=0, compare=False)
 

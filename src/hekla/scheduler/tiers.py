@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -31,6 +31,9 @@ from hekla.scheduler.extension import (
     QueueRoom,
     Reclaimable,
     SchedulerPlugin,
+    SubgroupOrder,
+    SubgroupPipelined,
+    SubgroupReady,
     Verdict,
     VictimQueueOrder,
     Vote,
@@ -63,7 +66,7 @@ class Lost(SchedulerPlugin, GroupValid, GroupEnqueueable):
         return None
 
 
-_OPINIONS = (GroupOrder, QueueOrder, VictimQueueOrder, PodOrder, NodeScore)
+_OPINIONS = (GroupOrder, SubgroupOrder, QueueOrder, VictimQueueOrder, PodOrder, NodeScore)
 
 
 def stand_in(plugin: type[SchedulerPlugin], session: Session, failure: PluginFailure) -> SchedulerPlugin:
@@ -107,6 +110,8 @@ class Tiers:
         self._pod_order = self._all(PodOrder)
         self._valid = self._all(GroupValid)
         self._ready = self._all(GroupReady)
+        self._subgroup_order = self._all(SubgroupOrder)
+        self._subgroup_ready = self._all(SubgroupReady)
         self._overused = self._all(QueueOverused)
         self._room = self._all(QueueRoom)
         self._filters = self._all(NodeFilter)
@@ -118,6 +123,7 @@ class Tiers:
         self._preemptable = self._by_tier(Preemptable)
         self._reclaimable = self._by_tier(Reclaimable)
         self._votes_pipelined = self._by_tier(GroupPipelined)
+        self._subgroup_pipelined = self._by_tier(SubgroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
         self._masks: dict[tuple[object, ...], Flags | None] = {}
         self._preferring: dict[tuple[int, int, str, int], bool] = {}
@@ -143,6 +149,9 @@ class Tiers:
             self.unfit_after(error)
             keys = [self._or_else(0.0, plugin.group_key, state) for plugin in self._group_order]
             return (*keys, row.created, row.key)
+
+    def subgroup_key(self, state: GroupState, subgroup: int) -> tuple[float, ...]:
+        return tuple(plugin.subgroup_key(state, subgroup) for plugin in self._subgroup_order)
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
         try:
@@ -206,6 +215,12 @@ class Tiers:
     def pods_missing(self, state: GroupState, role: int) -> int:
         return max([1, *(plugin.pods_missing(state, role) for plugin in self._ready)])
 
+    def subgroup_ready(self, state: GroupState, subgroup: int) -> bool:
+        return all(plugin.subgroup_ready(state, subgroup) for plugin in self._subgroup_ready)
+
+    def subgroup_missing(self, state: GroupState, subgroup: int) -> int:
+        return max([1, *(plugin.subgroup_missing(state, subgroup) for plugin in self._subgroup_ready)])
+
     def group_starving(self, state: GroupState) -> bool:
         """The first tier with an opinion decides, and there all must agree."""
         for tier in self._starving:
@@ -216,13 +231,11 @@ class Tiers:
     # Votes: any rejection ends it; a tier with a permission and no rejection ends it; all abstaining means yes.
 
     def group_pipelined(self, state: GroupState) -> bool:
-        for tier in self._votes_pipelined:
-            votes = [plugin.group_pipelined(state) for plugin in tier]
-            if Vote.REJECT in votes:
-                return False
-            if Vote.PERMIT in votes:
-                return True
-        return True
+        return _agreed([plugin.group_pipelined(state) for plugin in tier] for tier in self._votes_pipelined)
+
+    def subgroup_pipelined(self, state: GroupState, subgroup: int) -> bool:
+        votes = ([plugin.subgroup_pipelined(state, subgroup) for plugin in tier] for tier in self._subgroup_pipelined)
+        return _agreed(votes)
 
     def group_enqueueable(self, state: GroupState) -> list[Unfit] | None:
         """None when the group may enter, else what was said against it."""
@@ -363,6 +376,16 @@ class Tiers:
 
 def _is_by_constraints(plugin: object) -> bool:
     return isinstance(plugin, SchedulerPlugin) and plugin.BY_CONSTRAINTS
+
+
+def _agreed(votes: Iterable[Sequence[Vote]]) -> bool:
+    """From the votes of each tier; a tier is not asked once an earlier one has settled it."""
+    for tier in votes:
+        if Vote.REJECT in tier:
+            return False
+        if Vote.PERMIT in tier:
+            return True
+    return True
 
 
 Filter = Callable[[Contender, Sequence[Resident]], "list[Resident] | None"]

@@ -1,13 +1,15 @@
 """Room for whole gangs: queue by queue, group by group, each group's statement kept or discarded as one.
 
 A group is given pods until it is ready, then yields; every further pod costs it another turn, so that queues and
-groups share what is left. Pods of one shape that follow each other are placed in one step.
+groups share what is left. Pods of one shape that follow each other are placed in one step. A group in subgroups is
+given whole subgroups, each in a statement of its own.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +20,7 @@ from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
 
 
@@ -38,6 +41,20 @@ class _Work:
     state: GroupState
     runs: list[_Run]
     tiebreak: int
+    subgroup: int | None = None  # the runs are those of this subgroup
+    subgroups: list[_Work] = field(default_factory=list)  # what a group in subgroups has instead of runs of its own
+
+    @property
+    def next_run(self) -> _Run:
+        return self.runs[0] if self.runs else self.subgroups[0].runs[0]
+
+    @property
+    def is_left(self) -> bool:
+        return bool(self.runs or self.subgroups)
+
+    def drop(self) -> None:
+        self.runs.clear()
+        self.subgroups.clear()
 
 
 def execute(session: Session, tiers: Tiers) -> None:
@@ -53,7 +70,7 @@ def execute(session: Session, tiers: Tiers) -> None:
         _, _, work = heapq.heappop(heap)
         alone = not heap and not queues
         _take_turn(session, tiers, work, alone)
-        if work.runs:
+        if work.is_left:
             heapq.heappush(heap, (tiers.group_key(work.state), work.tiebreak, work))
         heapq.heappush(queues, (tiers.queue_key(queue), name))
 
@@ -61,20 +78,51 @@ def execute(session: Session, tiers: Tiers) -> None:
 def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:
     heaps: dict[str, list[tuple[tuple[object, ...], int, _Work]]] = {}
     for number, state in enumerate(session.active):
-        runs = _runs_of_candidate(session, tiers, state)
-        if runs:
-            heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, _Work(state, runs, number)))
+        work = _work_of_candidate(session, tiers, state, number)
+        if work.is_left:
+            heaps.setdefault(state.queue.name, []).append((tiers.group_key(state), number, work))
     for heap in heaps.values():
         heapq.heapify(heap)
     return heaps
 
 
-def _runs_of_candidate(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
+def _work_of_candidate(session: Session, tiers: Tiers, state: GroupState, number: int) -> _Work:
     try:
-        return _runs(session, tiers, state) if _is_candidate(session, tiers, state) else []
+        if _is_candidate(session, tiers, state):
+            return _work(session, tiers, state, number)
     except Exception as error:
         state.invalid = tiers.unfit_after(error)
-        return []
+    return _Work(state, [], number)
+
+
+def _work(session: Session, tiers: Tiers, state: GroupState, number: int) -> _Work:
+    group = state.group
+    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated & ~group.best_effort)
+    if not group.row.subgroup_policies:
+        return _Work(state, _runs(session, tiers, state, wanted), number)
+    of = subgroups_of(group).of[wanted]
+    works = [
+        _Work(state, _runs(session, tiers, state, wanted[of == subgroup]), number, subgroup)
+        for subgroup in _subgroups_in_order(tiers, state, np.unique(of).tolist())
+    ]
+    return _Work(state, [], number, subgroups=works)
+
+
+def _subgroups_in_order(tiers: Tiers, state: GroupState, subgroups: list[int]) -> list[int]:
+    """Those first without which a policy has too few whole ones."""
+    divided, policies = subgroups_of(state.group), state.group.row.subgroup_policies
+    each = divided.each
+    ready = {subgroup for subgroup in range(len(each)) if tiers.subgroup_ready(state, subgroup)}
+    short = Counter({position: policy.minimum for position, policy in enumerate(policies)})
+    short.subtract(each[subgroup].policy for subgroup in ready)
+    keys = {at: (tiers.subgroup_key(state, at), each[at].number, each[at].name) for at in subgroups}
+    ordered = sorted(subgroups, key=keys.__getitem__)
+    required = []
+    for subgroup in ordered:
+        if subgroup not in ready and short[each[subgroup].policy] > 0:
+            short[each[subgroup].policy] -= 1
+            required.append(subgroup)
+    return [*required, *(subgroup for subgroup in ordered if subgroup not in required)]
 
 
 def _is_candidate(session: Session, tiers: Tiers, state: GroupState) -> bool:
@@ -88,9 +136,8 @@ def _is_candidate(session: Session, tiers: Tiers, state: GroupState) -> bool:
     return state.invalid is None
 
 
-def _runs(session: Session, tiers: Tiers, state: GroupState) -> list[_Run]:
+def _runs(session: Session, tiers: Tiers, state: GroupState, wanted: Ints) -> list[_Run]:
     group = state.group
-    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated & ~group.best_effort)
     if not len(wanted):
         return []
     ordered = tiers.pods_in_order(group, wanted)
@@ -133,11 +180,14 @@ def _take_turn(session: Session, tiers: Tiers, work: _Work, alone: bool) -> None
     """Place pods until the group is ready; keep all of it or nothing."""
     statement = Statement(session)
     try:
-        _fill(session, tiers, work, statement, alone)
+        if work.subgroups:
+            _fill_subgroups(session, tiers, work, statement)
+        else:
+            _fill(session, tiers, work, statement, alone)
     except Exception as error:
         statement.discard()
         work.state.invalid = tiers.unfit_after(error)
-        work.runs.clear()
+        work.drop()
 
 
 def _fill(session: Session, tiers: Tiers, work: _Work, statement: Statement, alone: bool) -> None:
@@ -148,10 +198,50 @@ def _fill(session: Session, tiers: Tiers, work: _Work, statement: Statement, alo
         # With less than what is missing the group cannot be ready: no need to ask.
         if stop or (placed >= missing and tiers.group_ready(state) and not (alone and work.runs)):
             break
+    _conclude(tiers, work, statement)
+
+
+def _fill_subgroups(session: Session, tiers: Tiers, work: _Work, statement: Statement) -> None:
+    """Whole subgroups one after the other until the group is ready; one that does not fit is passed over."""
+    while work.subgroups:
+        part = work.subgroups.pop(0)
+        if _fill_subgroup(session, tiers, part, statement) and part.runs:
+            # What it has beyond its size comes after the others.
+            work.subgroups.append(part)
+        if tiers.group_ready(work.state):
+            break
+    _conclude(tiers, work, statement)
+
+
+def _fill_subgroup(session: Session, tiers: Tiers, part: _Work, statement: Statement) -> bool:
+    """Place pods of one subgroup until it is whole; False, with nothing placed, where it does not come to that."""
+    state, subgroup = part.state, part.subgroup
+    assert subgroup is not None
+    state.failed_roles = ()
+    trial = Statement(session)
+    try:
+        while part.runs:
+            missing = tiers.subgroup_missing(state, subgroup)
+            placed, stop = _place_run(session, tiers, part, trial, missing, alone=False)
+            if stop or (placed and tiers.subgroup_ready(state, subgroup)):
+                break
+        whole = tiers.subgroup_ready(state, subgroup) or tiers.subgroup_pipelined(state, subgroup)
+    except Exception:
+        trial.discard()
+        raise
+    if not trial.steps or not whole:
+        trial.discard()
+        return False
+    statement.merge(trial)
+    return True
+
+
+def _conclude(tiers: Tiers, work: _Work, statement: Statement) -> None:
+    state = work.state
     if tiers.group_ready(state):
         statement.commit()
         return
-    work.runs.clear()
+    work.drop()
     if not statement.steps or not tiers.group_pipelined(state):
         statement.discard()
 
@@ -217,7 +307,7 @@ def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: 
     free: Floats = session.free_later()
     error = explain(session, tiers, run.of, free)
     named_role = bool(state.group.roles[run.role])
-    stop = not _goes_on(state, run.role)
+    stop = not (_goes_on(state, run.role) if work.subgroup is None else _subgroup_goes_on(state, work.subgroup))
     # Without a role each pod is tried, and each fails alike; with one the first failure speaks for all of them.
     told = positions[:1] if named_role or stop else positions
     state.errors.update((position, error) for position in told.tolist())
@@ -251,6 +341,13 @@ def _goes_on(state: GroupState, failed_role: int) -> bool:
     return True
 
 
+def _subgroup_goes_on(state: GroupState, subgroup: int) -> bool:
+    """Whether a subgroup may still become whole after one of its pods found no node."""
+    subgroups = subgroups_of(state.group)
+    pods = int(np.count_nonzero(subgroups.of == subgroup))
+    return state.group.row.min_member < len(state.group.pods) and subgroups.each[subgroup].size < pods
+
+
 def _advance(work: _Work, placed: int) -> None:
     run = work.runs[0]
     if placed == len(run.positions):
@@ -262,7 +359,7 @@ def _advance(work: _Work, placed: int) -> None:
 def _say_held_back(heap: list[tuple[tuple[object, ...], int, _Work]], tiers: Tiers) -> None:
     """The queue is over its share: its groups wait, and know for whom."""
     for _, _, work in heap:
-        run = work.runs[0]
+        run = work.next_run
         try:
             _, objection = tiers.queue_room(work.state, run.of.shape, 1)
         except Exception as error:

@@ -14,6 +14,9 @@ from hekla.scheduler.extension import (
     Preemptable,
     Reclaimable,
     SchedulerPlugin,
+    SubgroupOrder,
+    SubgroupPipelined,
+    SubgroupReady,
     Verdict,
     Vote,
 )
@@ -21,6 +24,7 @@ from hekla.scheduler.fit import Unfit
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import READY_STATUSES, GroupState
+from hekla.scheduler.subgroups import subgroups_of
 
 _VALID_STATUSES = (*READY_STATUSES, PodStatus.PIPELINED, PodStatus.PENDING)
 _PIPELINED_STATUSES = (*READY_STATUSES, PodStatus.PIPELINED)
@@ -33,11 +37,14 @@ class Gang(
     GroupReady,
     GroupPipelined,
     GroupStarving,
+    SubgroupOrder,
+    SubgroupReady,
+    SubgroupPipelined,
     Preemptable,
     Reclaimable,
     Verdict,
 ):
-    """A group holds at least min_member pods, and the minimum of each role, or none."""
+    """A group holds at least min_member pods, the minimum of each role and of whole subgroups, or nothing."""
 
     def group_valid(self, state: GroupState) -> Unfit | None:
         row = state.group.row
@@ -45,6 +52,9 @@ class Gang(
             return Unfit(Reason.UNSUPPORTED, f"not supported yet: {', '.join(row.unsupported)}")
         if not _roles_hold(state, _VALID_STATUSES, best_effort=False):
             text = "Not enough valid pods of each task for gang-scheduling"
+            return Unfit(Reason.GANG_NOT_COMPLETE, text)
+        if not _subgroups_hold(state, _VALID_STATUSES, best_effort=False):
+            text = "Not enough valid subGroups of each task for gang-scheduling"
             return Unfit(Reason.GANG_NOT_COMPLETE, text)
         if state.valid_pods < row.min_member:
             text = f"Not enough valid tasks for gang-scheduling, valid: {state.valid_pods}, min: {row.min_member}"
@@ -56,7 +66,7 @@ class Gang(
 
     def group_ready(self, state: GroupState) -> bool:
         enough = state.ready_pods + state.pending_best_effort >= state.group.row.min_member
-        return enough and _roles_hold(state, READY_STATUSES, best_effort=True)
+        return enough and _parts_hold(state, READY_STATUSES)
 
     def pods_missing(self, state: GroupState, role: int) -> int:
         missing = state.group.row.min_member - state.ready_pods - state.pending_best_effort
@@ -73,7 +83,19 @@ class Gang(
     def group_pipelined(self, state: GroupState) -> Vote:
         held = state.ready_pods + state.waiting_pods + state.pending_best_effort
         enough = held >= state.group.row.min_member
-        return Vote.PERMIT if enough and _roles_hold(state, _PIPELINED_STATUSES, best_effort=True) else Vote.REJECT
+        return Vote.PERMIT if enough and _parts_hold(state, _PIPELINED_STATUSES) else Vote.REJECT
+
+    def subgroup_key(self, state: GroupState, subgroup: int) -> float:
+        return 1.0 if self.subgroup_ready(state, subgroup) else 0.0
+
+    def subgroup_ready(self, state: GroupState, subgroup: int) -> bool:
+        return self.subgroup_missing(state, subgroup) <= 0
+
+    def subgroup_missing(self, state: GroupState, subgroup: int) -> int:
+        return _missing_in_subgroup(state, subgroup, READY_STATUSES)
+
+    def subgroup_pipelined(self, state: GroupState, subgroup: int) -> Vote:
+        return Vote.PERMIT if _missing_in_subgroup(state, subgroup, _PIPELINED_STATUSES) <= 0 else Vote.REJECT
 
     def group_starving(self, state: GroupState) -> bool:
         return state.ready_pods + state.waiting_pods < state.group.row.min_member
@@ -106,6 +128,22 @@ def _role_minima(state: GroupState) -> dict[str, int]:
     row = state.group.row
     minima = {role: minimum for role, minimum in row.min_of_role if minimum > 0}
     return {} if row.min_member < sum(minima.values()) else minima
+
+
+def _parts_hold(state: GroupState, statuses: tuple[PodStatus, ...]) -> bool:
+    return _roles_hold(state, statuses, best_effort=True) and _subgroups_hold(state, statuses, best_effort=True)
+
+
+def _subgroups_hold(state: GroupState, statuses: tuple[PodStatus, ...], *, best_effort: bool) -> bool:
+    if not state.group.row.subgroup_policies:
+        return True
+    subgroups = subgroups_of(state.group)
+    return subgroups.enough(state, subgroups.whole(state, statuses, best_effort=best_effort))
+
+
+def _missing_in_subgroup(state: GroupState, subgroup: int, statuses: tuple[PodStatus, ...]) -> int:
+    subgroups = subgroups_of(state.group)
+    return subgroups.each[subgroup].size - int(subgroups.held(state, statuses, best_effort=True)[subgroup])
 
 
 def _roles_hold(state: GroupState, statuses: tuple[PodStatus, ...], *, best_effort: bool) -> bool:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hekla.scheduler.arrays.resources import Ints
-from hekla.scheduler.extension import GroupOrder, GroupStarving, PodOrder, Preemptable, SchedulerPlugin
+from hekla.scheduler.extension import GroupOrder, GroupStarving, PodOrder, Preemptable, SchedulerPlugin, SubgroupOrder
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.session import GroupState
 from hekla.scheduler.snapshot import Group
+from hekla.scheduler.subgroups import subgroups_of
 
 
-class Priority(SchedulerPlugin, GroupOrder, PodOrder, GroupStarving, Preemptable):
+class Priority(SchedulerPlugin, GroupOrder, SubgroupOrder, PodOrder, GroupStarving, Preemptable):
     """Groups by the priority of their class, the pods of a group by their own; the lower one leaves for the higher."""
 
     def group_key(self, state: GroupState) -> float:
         return -state.group.priority
+
+    def subgroup_key(self, state: GroupState, subgroup: int) -> float:
+        group = state.group
+        return -float(group.pod_priority[subgroups_of(group).of == subgroup].max())
 
     def pod_keys(self, group: Group) -> Ints:
         return -group.pod_priority
