@@ -13,10 +13,10 @@ from typing import Any
 from hekla.api.batch import PARTITION_ID
 from hekla.api.kinds import Obj
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
-from hekla.scheduler.binder import group_status, shown_amounts, waiting_annotations
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.groupstatus import group_status, shown_amounts, waiting_annotations
 from hekla.scheduler.intake import take_in
 from hekla.scheduler.plan import Eviction, Plan
 

@@ -1,4 +1,4 @@
-"""PodGroup statuses: what is written, and what is left alone; what the server's answers mean for the cache."""
+"""What the server's answers mean for the cache."""
 
 from __future__ import annotations
 
@@ -10,73 +10,17 @@ from typing import Any, cast
 import pytest
 
 from hekla.api.kinds import Kind, Obj
-from hekla.api.meta import Key
-from hekla.api.scheduling import PodGroupPhase
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import LoopClock
 from hekla.errors import ApiError, Conflict, NotFound
-from hekla.scheduler.binder import Binder, group_status
+from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
-from hekla.scheduler.plan import Eviction, GroupCondition, GroupOutcome, Plan
-from hekla.scheduler.reading import read_group
-from hekla.scheduler.rows import PodStatus
 from tests.integration.virtual_loop import run_virtually
 from tests.scheduler.miniature import queue_object
 from tests.scheduler.test_cache import made, pod, small_cache
-
-NOW = "2030-01-01T00:00:00Z"
-
-
-def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int = 0, **more: Any) -> Any:
-    row = read_group({"metadata": {"name": "a", "namespace": "n"}, "spec": {}, "status": status}, "default")
-    assert row.key == Key("n", "a")
-    outcome = GroupOutcome(
-        group=None,  # type: ignore[arg-type]
-        phase=phase,
-        running=running,
-        succeeded=0,
-        failed=0,
-        condition=more.get("condition"),
-        announcements=(),
-        pod_conditions=(),
-        missing=0,
-        settling=False,
-        filling=False,
-    )
-    return group_status(row, outcome, "cycle-2", NOW)
-
-
-def entry(type_: str, message: str = "", cycle: str = "cycle-1") -> dict[str, str]:
-    found = {"type": type_, "status": "True", "transitionID": cycle, "lastTransitionTime": NOW, "reason": "r"}
-    return {**found, "message": message} if message else found
-
-
-def test_a_status_that_says_it_already_is_left_alone() -> None:
-    status = {"phase": "Running", "running": 2, "conditions": [entry("Scheduled")]}
-    condition = GroupCondition("Scheduled", "r", "")
-    assert status_after(status, PodGroupPhase.RUNNING, running=2, condition=condition) is None
-
-
-def test_only_what_differs_is_written() -> None:
-    status = {"phase": "Running", "running": 2}
-    assert status_after(status, PodGroupPhase.RUNNING, running=3) == {"running": 3}
-
-
-def test_a_count_that_falls_to_nothing_is_taken_out() -> None:
-    assert status_after({"phase": "Running", "running": 2}, PodGroupPhase.COMPLETED) == {
-        "phase": "Completed",
-        "running": None,
-    }
-
-
-def test_a_condition_takes_the_place_of_the_earlier_one_of_its_type_and_leaves_the_others() -> None:
-    status = {"phase": "Inqueue", "conditions": [entry("Unschedulable", "old"), entry("Scheduled")]}
-    condition = GroupCondition("Unschedulable", "r", "new")
-    patch = status_after(status, PodGroupPhase.INQUEUE, condition=condition)
-    assert patch == {"conditions": [entry("Unschedulable", "new", "cycle-2"), entry("Scheduled")]}
 
 
 class Server:
@@ -164,34 +108,3 @@ def test_a_queue_that_comes_back_with_our_own_counts_is_no_news() -> None:
     assert carry_out(cache, queue) == 0
     cache.put_queue(made(queue_object({"name": "default"}), "q", 3))
     assert carry_out(cache, made(queue_object({"name": "default", "weight": 7}), "q", 4)) == 1
-
-
-def test_a_queue_that_is_gone_is_forgotten() -> None:
-    async def main() -> None:
-        cache = small_cache(pods=0)
-        queue = made(queue_object({"name": "other"}), "o")
-        binder = binder_of(Server(None, bool), cache, lambda: None)
-        cache.put_queue(queue)
-        binder.take(run_cycle(cache.snapshot(), default_config()), cache.generation)
-        assert set(binder._held) == {"default", "other"}
-        cache.remove_queue(queue)
-        binder.take(run_cycle(cache.snapshot(), default_config()), cache.generation)
-        assert set(binder._held) == {"default"}
-
-    run_virtually(main())
-
-
-def test_an_eviction_ends_the_rest_of_a_pod_that_was_bound_after_all() -> None:
-    async def main() -> None:
-        cache = small_cache(pods=0)
-        cache.put_pod(pod(0, node="n1", phase="Running"))
-        binder = binder_of(Server(None, bool), cache, lambda: None)
-        binder._resting.begin(["p0"])
-        group = cache.snapshot().groups[0]
-        binder.take(Plan("", (), (), (), evictions=(Eviction(group, group.pods[0], "preempt"),)), cache.generation)
-        await asyncio.sleep(10)
-        left = cache.pod("p0")
-        assert left is not None
-        assert left.status is PodStatus.RELEASING
-
-    run_virtually(main())

@@ -1,0 +1,284 @@
+"""What objects should say of a plan: statuses of groups and queues, conditions of pods, events.
+
+Kept as "what should be there", so that a newer wish replaces an older one that has not been written yet, and nothing is
+written that is there already. What fails is tried again later and later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hekla.api.kinds import POD, POD_GROUP, QUEUE
+from hekla.api.meta import timestamp
+from hekla.client.recorder import WARNING, Recorder
+from hekla.client.rest import Client, PatchStyle
+from hekla.client.workqueue import WorkQueue
+from hekla.clock import Clock
+from hekla.errors import ApiError, Disconnected, NotFound
+from hekla.log import get_logger
+from hekla.scheduler.cache import Cache
+from hekla.scheduler.groupstatus import group_status, is_said, shown_amounts, waiting_annotations
+from hekla.scheduler.plan import Announcement, GroupOutcome, Plan, QueueOutcome
+from hekla.scheduler.references import group_reference, pod_reference
+from hekla.scheduler.rows import Condition, Pod, PodGroup
+
+log = get_logger("scheduler")
+
+_REMEMBERED_EVENTS = 10_000
+_REMEMBERED_WRITES = 20_000
+_SAME_EVENT_SECONDS = 60.0
+_ERROR = "SchedulerError"
+_READY = "Scheduled"  # that a group is ready is news once, however long it runs
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupWish:
+    outcome: GroupOutcome
+    cycle_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PodWish:
+    pod: Pod
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class _EventWish:
+    row: PodGroup
+    announcement: Announcement
+
+
+_Wish = _GroupWish | _PodWish | _EventWish | QueueOutcome
+
+
+class Statuses:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        recorder: Recorder,
+        *,
+        clock: Clock,
+        period: float,
+        in_flight: int,
+        wake: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._clock = clock
+        self._period = period
+        self._in_flight = in_flight
+        self._wake = wake
+        self._due: WorkQueue[tuple[str, str]] = WorkQueue()
+        self._wishes: dict[tuple[str, str], _Wish] = {}
+        self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
+        self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._told: OrderedDict[tuple[str, str, str], tuple[str, float]] = OrderedDict()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._in_flight):
+                    tasks.create_task(self._write_for_ever())
+        finally:
+            self._due.close()
+
+    def take(self, plan: Plan) -> None:
+        """Have written what a plan says of groups and queues; the cache has taken its placements already."""
+        for outcome in plan.groups:
+            self._wish_group(outcome, plan.cycle_id)
+        self._cache.settle(plan)
+        self._held = {queue.name: queue for queue in plan.queues}
+        for queue in plan.queues:
+            self._wish_queue(queue)
+
+    def complain(self, pod: Pod, message: str) -> None:
+        """Have the pod say why it could not be bound."""
+        self._wish(("pod", pod.uid), _PodWish(pod, Condition(_ERROR, message)))
+
+    def withdraw(self, pod: Pod) -> None:
+        """Nothing that was to be said of the pod is to be said any more."""
+        self._wishes.pop(("pod", pod.uid), None)
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            key = await self._due.get()
+            try:
+                await self._write(key)
+                self._due.forget(key)
+            except (ApiError, Disconnected) as error:
+                delay = self._due.retry(key)
+                log.debug("status not written", what=key[0], error=error, retry=delay)
+            finally:
+                self._due.done(key)
+
+    async def _write(self, key: tuple[str, str]) -> None:
+        wish = self._wishes.get(key)
+        if wish is None:
+            return
+        try:
+            if isinstance(wish, _GroupWish):
+                await self._write_group(wish)
+            elif isinstance(wish, _PodWish):
+                await self._write_pod(wish)
+            elif isinstance(wish, _EventWish):
+                self._tell(wish.row, wish.announcement)
+            else:
+                await self._write_queue(wish)
+            self._note_written(key)
+        except NotFound:
+            self._written.pop(key, None)
+        if self._wishes.get(key) is wish:
+            del self._wishes[key]
+
+    def _note_written(self, key: tuple[str, str]) -> None:
+        self._written[key] = self._clock.monotonic()
+        self._written.move_to_end(key)
+        if len(self._written) > _REMEMBERED_WRITES:
+            self._written.popitem(last=False)
+
+    def _wish(self, key: tuple[str, str], wish: _Wish, *, after: float = 0.0) -> None:
+        """Have something written in `after` seconds, or earlier if that was already arranged."""
+        self._wishes[key] = wish
+        self._due.add_after(key, after)
+
+    def _patience(self, key: tuple[str, str]) -> float:
+        """Seconds until a period has passed since the last write."""
+        last = self._written.get(key)
+        return 0.0 if last is None else max(0.0, last + self._period - self._clock.monotonic())
+
+    def _wish_group(self, outcome: GroupOutcome, cycle_id: str) -> None:
+        row = self._cache.group(outcome.group.row.key)
+        if row is None or row.uid != outcome.group.row.uid:
+            return
+        self._wish_events(row, outcome)
+        key = ("group", row.uid)
+        if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
+            self._wishes.pop(key, None)
+        else:
+            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome))
+        for pod, condition in outcome.pod_conditions:
+            if not _says(pod.condition, condition):
+                self._wish_pod(pod, condition)
+
+    def _wish_pod(self, pod: Pod, condition: Condition) -> None:
+        earlier = self._wishes.get(("pod", pod.uid))
+        if isinstance(earlier, _PodWish) and earlier.condition.nominated and not condition.nominated:
+            # For which node others left is not taken back by what a later cycle finds.
+            condition = replace(condition, nominated=earlier.condition.nominated)
+        # That a pod waits is worth saying once it has waited: most go within the second. That others leave for it is
+        # news at once.
+        after = 0.0 if condition.nominated else self._period
+        self._wish(("pod", pod.uid), _PodWish(pod, condition), after=after)
+
+    def _group_delay(self, row: PodGroup, outcome: GroupOutcome) -> float:
+        """A new phase and a new verdict are news; counts, and a gang that is only just being made, can wait."""
+        if row.status.get("phase") != outcome.phase:
+            return 0.0
+        if outcome.filling:
+            return self._period
+        wanted, conditions = outcome.condition, list(row.status.get("conditions") or ())
+        if wanted is None or outcome.settling or is_said(conditions, wanted):
+            return self._patience(("group", row.uid))
+        # Other words for what was said before are said when they have held for a while.
+        return self._period if any(condition.get("type") == wanted.type for condition in conditions) else 0.0
+
+    def _wish_events(self, row: PodGroup, outcome: GroupOutcome) -> None:
+        complaint = ("event", row.uid)
+        self._wishes.pop(complaint, None)
+        for told in outcome.announcements:
+            if told.type == WARNING:
+                self._wish(complaint, _EventWish(row, told), after=self._period)
+            else:
+                self._tell(row, told)
+
+    def _wish_queue(self, outcome: QueueOutcome) -> None:
+        key, queue = ("queue", outcome.name), self._cache.queue(outcome.name)
+        if queue is None or dict(queue.allocated or {}) == shown_amounts(outcome):
+            # What waits to be written is out of date: it is as it was again.
+            self._wishes.pop(key, None)
+        else:
+            self._wish(key, outcome, after=self._patience(key))
+
+    async def _write_group(self, wish: _GroupWish) -> None:
+        row = self._cache.group(wish.outcome.group.row.key)
+        if row is None or row.uid != wish.outcome.group.row.uid:
+            return
+        status = group_status(row, wish.outcome, wish.cycle_id, timestamp(self._clock.now()))
+        annotations = waiting_annotations(row, wish.outcome)
+        if status is None and annotations is None:
+            return
+        # The revision guards what others write into the status: a conflict means look again.
+        metadata: dict[str, Any] = {"uid": row.uid, "resourceVersion": str(row.revision)}
+        patch = {"metadata": metadata, "status": status or {}}
+        if annotations is not None:
+            metadata["annotations"] = annotations
+        self._cache.refresh_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
+
+    async def _write_pod(self, wish: _PodWish) -> None:
+        pod, condition = wish.pod, wish.condition
+        known = self._cache.seen_pod(pod.uid)
+        if known is None or known.node or _says(known.condition, condition):
+            return
+        entry = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastProbeTime": None,
+            "lastTransitionTime": timestamp(self._clock.now()),
+        }
+        status: dict[str, Any] = {"conditions": [entry]}
+        if condition.nominated:
+            status["nominatedNodeName"] = condition.nominated
+        patch = {"metadata": {"uid": pod.uid}, "status": status}
+        live = await self._client.patch(
+            POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status"
+        )
+        self._wake_if(self._cache.refresh_pod(live))
+        self._recorder.event(pod_reference(pod), WARNING, "FailedScheduling", condition.message)
+
+    async def _write_queue(self, outcome: QueueOutcome) -> None:
+        queue = self._cache.queue(outcome.name)
+        wanted = shown_amounts(outcome)
+        if queue is None or dict(queue.allocated or {}) == wanted:
+            return
+        gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
+        patch = {"metadata": {"uid": queue.uid}, "status": {"allocated": {**gone, **wanted}}}
+        live = await self._client.patch(QUEUE, queue.name, patch, subresource="status")
+        self._wake_if(self._cache.refresh_queue(live))
+        # A cycle may have found otherwise while this was on its way.
+        self._note_written(("queue", outcome.name))
+        self._wish_queue(self._held.get(outcome.name, outcome))
+
+    def _tell(self, row: PodGroup, told: Announcement) -> None:
+        """Say it once; a complaint again when it changed, or after a while."""
+        key, now = (row.uid, told.type, told.reason), self._clock.monotonic()
+        known = self._told.get(key)
+        repeated = known is not None and known[0] == told.message
+        if known is not None and repeated and (told.reason == _READY or now - known[1] < _SAME_EVENT_SECONDS):
+            return
+        self._told[key] = (told.message, now)
+        self._told.move_to_end(key)
+        if len(self._told) > _REMEMBERED_EVENTS:
+            self._told.popitem(last=False)
+        self._recorder.event(group_reference(row), told.type, told.reason, told.message)
+
+    def _wake_if(self, news: bool) -> None:
+        """Others' changes may come with the answer to a write of ours; from the watch they are no news then."""
+        if news:
+            self._wake()
+
+
+def _says(known: Condition | None, wanted: Condition) -> bool:
+    """Whether a pod's condition says all of `wanted`; a node named earlier may stay."""
+    if known is None or (known.reason, known.message) != (wanted.reason, wanted.message):
+        return False
+    return not wanted.nominated or known.nominated == wanted.nominated

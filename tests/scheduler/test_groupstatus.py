@@ -1,0 +1,62 @@
+"""PodGroup statuses: what is written, and what is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.meta import Key
+from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.groupstatus import group_status
+from hekla.scheduler.plan import GroupCondition, GroupOutcome
+from hekla.scheduler.reading import read_group
+
+NOW = "2030-01-01T00:00:00Z"
+
+
+def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int = 0, **more: Any) -> Any:
+    row = read_group({"metadata": {"name": "a", "namespace": "n"}, "spec": {}, "status": status}, "default")
+    assert row.key == Key("n", "a")
+    outcome = GroupOutcome(
+        group=None,  # type: ignore[arg-type]
+        phase=phase,
+        running=running,
+        succeeded=0,
+        failed=0,
+        condition=more.get("condition"),
+        announcements=(),
+        pod_conditions=(),
+        missing=0,
+        settling=False,
+        filling=False,
+    )
+    return group_status(row, outcome, "cycle-2", NOW)
+
+
+def entry(type_: str, message: str = "", cycle: str = "cycle-1") -> dict[str, str]:
+    found = {"type": type_, "status": "True", "transitionID": cycle, "lastTransitionTime": NOW, "reason": "r"}
+    return {**found, "message": message} if message else found
+
+
+def test_a_status_that_says_it_already_is_left_alone() -> None:
+    status = {"phase": "Running", "running": 2, "conditions": [entry("Scheduled")]}
+    condition = GroupCondition("Scheduled", "r", "")
+    assert status_after(status, PodGroupPhase.RUNNING, running=2, condition=condition) is None
+
+
+def test_only_what_differs_is_written() -> None:
+    status = {"phase": "Running", "running": 2}
+    assert status_after(status, PodGroupPhase.RUNNING, running=3) == {"running": 3}
+
+
+def test_a_count_that_falls_to_nothing_is_taken_out() -> None:
+    assert status_after({"phase": "Running", "running": 2}, PodGroupPhase.COMPLETED) == {
+        "phase": "Completed",
+        "running": None,
+    }
+
+
+def test_a_condition_takes_the_place_of_the_earlier_one_of_its_type_and_leaves_the_others() -> None:
+    status = {"phase": "Inqueue", "conditions": [entry("Unschedulable", "old"), entry("Scheduled")]}
+    condition = GroupCondition("Unschedulable", "r", "new")
+    patch = status_after(status, PodGroupPhase.INQUEUE, condition=condition)
+    assert patch == {"conditions": [entry("Unschedulable", "new", "cycle-2"), entry("Scheduled")]}
