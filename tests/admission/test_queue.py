@@ -2,12 +2,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.admission.queue import default_queue, validate_queue, validate_queue_deletion
+from hekla.admission.queue import QueueRules, default_queue, validate_queue, validate_queue_deletion
 from tests import make
 
+USUAL = QueueRules()
 
-def fault(queue: dict[str, Any], *others: dict[str, Any], old: dict[str, Any] | None = None, depth: int = 5) -> str:
-    return validate_queue(queue, old, {other["metadata"]["name"]: other for other in others}, depth)
+
+def fault(
+    queue: dict[str, Any], *others: dict[str, Any], old: dict[str, Any] | None = None, rules: QueueRules = USUAL
+) -> str:
+    return validate_queue(queue, old, {other["metadata"]["name"]: other for other in others}, rules)
 
 
 def test_a_new_queue_is_filled_in() -> None:
@@ -54,8 +58,11 @@ def test_a_parent_must_exist_and_not_be_oneself() -> None:
 
 def test_the_tree_has_a_greatest_depth() -> None:
     tree = [make.queue("a", parent="root"), make.queue("b", parent="a")]
-    assert fault(make.queue("c", parent="b"), *tree, depth=3) == ""
-    assert fault(make.queue("c", parent="b"), *tree, depth=2) == "queue c exceeds the maximum allowed depth of 2"
+    assert fault(make.queue("c", parent="b"), *tree, rules=QueueRules(max_depth=3)) == ""
+    assert (
+        fault(make.queue("c", parent="b"), *tree, rules=QueueRules(max_depth=2))
+        == "queue c exceeds the maximum allowed depth of 2"
+    )
 
 
 def test_a_queue_with_pods_cannot_become_a_parent() -> None:
@@ -88,10 +95,22 @@ def test_the_root_keeps_its_resources() -> None:
         "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
     )
     assert fault(make.queue("root", weight=2), old, old=old) == ""
+    unprotected = QueueRules(protect_root=False)
+    assert fault(make.queue("root", capability={"cpu": "1"}), old, old=old, rules=unprotected) == ""
 
 
 def test_what_may_not_be_deleted() -> None:
     queues = {name: make.queue(name, parent=parent) for name, parent in (("p", "root"), ("c", "p"))}
-    assert validate_queue_deletion("default", queues) == "`default` queue can not be deleted"
-    assert validate_queue_deletion("p", queues) == "queue p can not be deleted because it has 1 child queues: c"
-    assert validate_queue_deletion("c", queues) == ""
+    assert validate_queue_deletion("default", queues, USUAL) == "`default` queue can not be deleted"
+    assert validate_queue_deletion("p", queues, USUAL) == "queue p can not be deleted because it has 1 child queues: c"
+    assert validate_queue_deletion("c", queues, USUAL) == ""
+
+
+def test_a_queue_with_pods_on_nodes_stays_where_the_administrator_wants_it_so() -> None:
+    busy = make.queue("busy")
+    busy["status"]["allocated"] = {"cpu": "2", "pods": "3"}
+    careful = QueueRules(check_allocated_pods=True)
+    message = "queue busy cannot be deleted because it has allocated Pods: 3"
+    assert validate_queue_deletion("busy", {"busy": busy}, careful) == message
+    assert validate_queue_deletion("busy", {"busy": busy}, USUAL) == ""
+    assert validate_queue_deletion("idle", {"idle": make.queue("idle")}, careful) == ""

@@ -7,9 +7,19 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from tests.e2e.local_cluster import HEKLA, HELLO_GANG, LocalCluster, clean_environment, start_cluster
 from tests.eventually import eventually
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: shared}
+spec:
+  accessModes: [ReadWriteMany]
+  resources: {requests: {storage: 1Gi}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +98,22 @@ def test_plan_says_why_a_job_would_wait(cluster: LocalCluster, tmp_path_factory:
     assert done.returncode == 2
     assert "hello-gang would wait" in done.stdout
     assert "cpu" in done.stdout
+
+
+def test_plan_looks_at_claims_as_the_scheduler_does(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    document = yaml.safe_load(HELLO_GANG.read_text())
+    template = document["spec"]["tasks"][0]["template"]["spec"]
+    template["volumes"] = [{"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}]
+    job = tmp_path_factory.mktemp("claims") / "job.yaml"
+    job.write_text(yaml.safe_dump(document))
+
+    done = cluster.hekla("plan", job, check=False)
+    assert done.returncode == 2
+    assert '"shared" not found' in done.stdout
+    cluster.kubectl("apply", "-f", "-", stdin=CLAIM)
+    assert "would wait" not in cluster.hekla("plan", job).stdout
 
 
 def test_why_names_what_is_missing_and_where(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> None:

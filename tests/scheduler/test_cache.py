@@ -225,3 +225,19 @@ def as_amounts(snapshot: Snapshot) -> list[Any]:
     groups = [(group.name, group.counts, snapshot.columns.amounts(group.allocated)) for group in snapshot.groups]
     assert np.all(np.isfinite(tables.used))
     return [lines, groups]
+
+
+def labelled_node(name: str, **labels: str) -> Obj:
+    obj = made(node_object({"name": name, "cpu": 4}), name)
+    obj["metadata"]["labels"] = labels
+    return obj
+
+
+def test_nodes_with_none_of_the_labels_asked_for_are_not_ours() -> None:
+    cache = Cache(node_labels=[("pool", "batch"), ("pool", "gpu")])
+    assert cache.put_node(labelled_node("a", pool="batch"))
+    assert cache.put_node(labelled_node("b", pool="gpu"))
+    assert not cache.put_node(labelled_node("c", pool="web"))
+    assert [node.name for node in cache.snapshot().nodes.rows] == ["a", "b"]
+    assert cache.put_node(labelled_node("a", pool="web"))
+    assert [node.name for node in cache.snapshot().nodes.rows] == ["b"]

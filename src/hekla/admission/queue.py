@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 
 from hekla.api.kinds import Obj
@@ -17,6 +18,15 @@ _SHARES = ("guarantee", "deserved")
 Queues = Mapping[str, Obj]
 
 
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What the administrator may set: upstream's flags of the webhook, with their defaults."""
+
+    max_depth: int = 5
+    protect_root: bool = True  # the root queue's resources cannot be changed
+    check_allocated_pods: bool = False  # a queue in which pods have nodes cannot be deleted
+
+
 def default_queue(queue: Obj) -> None:
     """Fill in a new Queue, in place."""
     annotations = annotations_of(queue)
@@ -29,7 +39,7 @@ def default_queue(queue: Obj) -> None:
     spec["weight"] = spec.get("weight") or 1
 
 
-def validate_queue(queue: Obj, old: Obj | None, queues: Queues, max_depth: int) -> str:
+def validate_queue(queue: Obj, old: Obj | None, queues: Queues, rules: QueueRules) -> str:
     """What is wrong with a new (`old` None) or changed Queue; `queues` are all that exist."""
     errors = [*_resource_errors(queue), *_state_errors(queue), *_hierarchy_errors(queue, queues)]
     if errors:
@@ -39,10 +49,10 @@ def validate_queue(queue: Obj, old: Obj | None, queues: Queues, max_depth: int) 
     others = {other: one for other, one in queues.items() if other != name}
     if name == ROOT_QUEUE:
         changed = old is not None and any(_field(spec, field) != _field(before, field) for field in _RESOURCES)
-        return _ROOT_FIXED if changed else ""
+        return _ROOT_FIXED if changed and rules.protect_root else ""
     parent_changed = old is None or spec.get("parent") != before.get("parent")
     if parent_changed and spec.get("parent") not in (None, "", ROOT_QUEUE):
-        message = _parent_message(queue, others, max_depth)
+        message = _parent_message(queue, others, rules.max_depth)
         if message:
             return message
     if parent_changed or any(_field(spec, field) != _field(before, field) for field in _RESOURCES):
@@ -50,13 +60,21 @@ def validate_queue(queue: Obj, old: Obj | None, queues: Queues, max_depth: int) 
     return ""
 
 
-def validate_queue_deletion(name: str, queues: Queues) -> str:
+def validate_queue_deletion(name: str, queues: Queues, rules: QueueRules) -> str:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         return f"`{name}` queue can not be deleted"
+    pods = _allocated_pods(queues.get(name)) if rules.check_allocated_pods else 0
+    if pods:
+        return f"queue {name} cannot be deleted because it has allocated Pods: {pods}"
     children = sorted(name_of(child) for child in _children(name, queues))
     if children:
         return f"queue {name} can not be deleted because it has {len(children)} child queues: {', '.join(children)}"
     return ""
+
+
+def _allocated_pods(queue: Obj | None) -> int:
+    allocated = ((queue or {}).get("status") or {}).get("allocated") or {}
+    return int(parse(allocated.get("pods") or 0))
 
 
 _RESOURCES = ("capability", "deserved", "guarantee")

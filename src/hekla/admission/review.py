@@ -22,7 +22,7 @@ from hekla.admission.job import (
 from hekla.admission.jobflow import validate_job_flow
 from hekla.admission.pod import validate_pod
 from hekla.admission.podgroup import default_pod_group, validate_pod_group
-from hekla.admission.queue import default_queue, validate_queue, validate_queue_deletion
+from hekla.admission.queue import QueueRules, default_queue, validate_queue, validate_queue_deletion
 from hekla.admission.reading import unreadable
 from hekla.admission.resource_groups import GroupsFile, default_pod
 from hekla.api.batch import SCHEDULER_NAME
@@ -40,7 +40,7 @@ _CHECKED = {
     (QUEUE, _DELETE),
 }
 _BY_TYPE = {(kind.group, kind.kind): kind for kind, _ in sorted(_CHECKED, key=lambda pair: pair[0].kind)}
-_MAX_QUEUE_DEPTH = 5
+_USUAL_QUEUE_RULES = QueueRules()
 
 
 class VolcanoAdmission:
@@ -51,7 +51,7 @@ class VolcanoAdmission:
         reader: Reader,
         *,
         schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
-        max_queue_depth: int = _MAX_QUEUE_DEPTH,
+        queue_rules: QueueRules = _USUAL_QUEUE_RULES,
         groups: GroupsFile | None = None,
     ) -> None:
         self._reader = reader
@@ -59,7 +59,7 @@ class VolcanoAdmission:
         # Without groups nothing is filled into pods, and none of the many has to be looked at.
         self._defaulted = _DEFAULTED if groups is None else {*_DEFAULTED, (POD, _CREATE)}
         self._schedulers = schedulers
-        self._max_queue_depth = max_queue_depth
+        self._queue_rules = queue_rules
         self._plugins = _lazy_flags(registered())
 
     def interested(self, kind: Kind, operation: str) -> bool:
@@ -134,8 +134,8 @@ class VolcanoAdmission:
         if kind == QUEUE:
             queues = await self._queues()
             if operation == _DELETE:
-                return validate_queue_deletion(str(request["name"]), queues)
-            return validate_queue(obj, old if operation == _UPDATE else None, queues, self._max_queue_depth)
+                return validate_queue_deletion(str(request["name"]), queues, self._queue_rules)
+            return validate_queue(obj, old if operation == _UPDATE else None, queues, self._queue_rules)
         if kind == JOB:
             if operation == _UPDATE:
                 return validate_changed_job(obj, old)

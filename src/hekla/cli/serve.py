@@ -222,6 +222,7 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 
     async def run(ready: Ready) -> None:
         from hekla.admission import server
+        from hekla.admission.queue import QueueRules
         from hekla.admission.resource_groups import GroupsFile
         from hekla.admission.review import VolcanoAdmission
 
@@ -230,7 +231,7 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             admission = VolcanoAdmission(
                 client,
                 schedulers=tuple(flags["scheduler_name"]),
-                max_queue_depth=flags["max_queue_depth"],
+                queue_rules=QueueRules(max_depth=flags["max_queue_depth"]),
                 groups=GroupsFile(flags["admission_conf"]) if flags["admission_conf"] else None,
             )
             where = _webhook_address(flags)

@@ -44,9 +44,16 @@ class Cache:
     `generation` counts what changed at all: also what no decision follows from yet, like a gang that is being made.
     """
 
-    def __init__(self, *, scheduler_names: Iterable[str] = ("volcano",), default_queue: str = "default") -> None:
+    def __init__(
+        self,
+        *,
+        scheduler_names: Iterable[str] = ("volcano",),
+        default_queue: str = "default",
+        node_labels: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self._scheduler_names = frozenset(scheduler_names)
         self._default_queue = default_queue
+        self._node_labels = frozenset(node_labels)  # a node needs one of them; without any, all nodes are ours
         self._reader = PodReader(self._scheduler_names)
         self._pods: dict[str, Pod] = {}
         self._assumed: dict[str, Pod] = {}
@@ -101,6 +108,9 @@ class Cache:
 
     def put_node(self, obj: Obj) -> bool:
         node = read_node(obj)
+        if self._node_labels and self._node_labels.isdisjoint(node.labels.items()):
+            # Another scheduler's. It may have been ours until its labels changed.
+            return node.name in self._nodes and self.remove_node(obj)
         known = self._nodes.get(node.name)
         if known == node:
             return False

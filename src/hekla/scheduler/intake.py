@@ -1,13 +1,52 @@
-"""Objects on their way into the cache: one that cannot be understood is named and passed over, the rest goes on."""
+"""Objects on their way into the cache: which kinds there are, and what becomes of one that cannot be understood.
+
+It is named and passed over; the rest goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from hekla.api.kinds import Obj
+from hekla.api.kinds import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_DISRUPTION_BUDGET,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    RESOURCE_QUOTA,
+    STORAGE_CLASS,
+    Kind,
+    Obj,
+)
 from hekla.log import get_logger
+from hekla.scheduler.cache import Cache
 
 log = get_logger("scheduler")
+
+
+class Door(NamedTuple):
+    """How objects of a kind get into the cache and out of it; each tells whether a decision may change."""
+
+    put: Callable[[Obj], bool]
+    remove: Callable[[Obj], bool]
+
+
+def doors_of(cache: Cache) -> Mapping[Kind, Door]:
+    """For every kind that the scheduler looks at but pods, which are too many to come as whole objects."""
+    return {
+        NODE: Door(cache.put_node, cache.remove_node),
+        PRIORITY_CLASS: Door(cache.put_priority_class, cache.remove_priority_class),
+        QUEUE: Door(cache.put_queue, cache.remove_queue),
+        POD_DISRUPTION_BUDGET: Door(cache.put_budget, cache.remove_budget),
+        RESOURCE_QUOTA: Door(cache.put_quota, cache.remove_quota),
+        STORAGE_CLASS: Door(cache.put_storage_class, cache.remove_storage_class),
+        PERSISTENT_VOLUME: Door(cache.put_volume, cache.remove_volume),
+        PERSISTENT_VOLUME_CLAIM: Door(cache.put_claim, cache.remove_claim),
+        POD_GROUP: Door(cache.put_group, cache.remove_group),
+    }
 
 
 def take_in(put: Callable[[Obj], bool], obj: Obj) -> bool:

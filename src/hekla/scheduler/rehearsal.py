@@ -8,26 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hekla.api.kinds import (
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    POD_DISRUPTION_BUDGET,
-    POD_GROUP,
-    PRIORITY_CLASS,
-    QUEUE,
-    RESOURCE_QUOTA,
-    STORAGE_CLASS,
-    Obj,
-    kind_of,
-)
+from hekla.api.kinds import POD, Kind, Obj, kind_of
 from hekla.api.scheduling import DEFAULT_QUEUE
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config
 from hekla.scheduler.cycle import run_cycle
-from hekla.scheduler.intake import take_in
+from hekla.scheduler.intake import doors_of, take_in
 from hekla.scheduler.plan import Plan
+
+KINDS: tuple[Kind, ...] = (*doors_of(Cache()), POD)  # whose objects make a difference
 
 
 def rehearse(
@@ -40,18 +29,7 @@ def rehearse(
 ) -> Plan:
     """One cycle over the objects; nothing is written. `Plan.decisions()` says why each waiting group waits."""
     cache = Cache(scheduler_names=scheduler_names, default_queue=default_queue)
-    put = {
-        NODE: cache.put_node,
-        POD: cache.put_pod,
-        POD_GROUP: cache.put_group,
-        PRIORITY_CLASS: cache.put_priority_class,
-        QUEUE: cache.put_queue,
-        POD_DISRUPTION_BUDGET: cache.put_budget,
-        RESOURCE_QUOTA: cache.put_quota,
-        STORAGE_CLASS: cache.put_storage_class,
-        PERSISTENT_VOLUME: cache.put_volume,
-        PERSISTENT_VOLUME_CLAIM: cache.put_claim,
-    }
+    put = {POD: cache.put_pod, **{kind: door.put for kind, door in doors_of(cache).items()}}
     for obj in objects:
         kind = kind_of(obj)
         if kind in put:

@@ -16,19 +16,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hekla.api.kinds import (
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD_DISRUPTION_BUDGET,
-    POD_GROUP,
-    PRIORITY_CLASS,
-    QUEUE,
-    RESOURCE_QUOTA,
-    STORAGE_CLASS,
-    Kind,
-    Obj,
-)
+from hekla.api.kinds import PRIORITY_CLASS, QUEUE, Kind
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
 from hekla.client.recorder import Recorder
@@ -42,7 +30,7 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.failures import RETRY_SECONDS, Failures
-from hekla.scheduler.intake import take_in
+from hekla.scheduler.intake import Door, doors_of, take_in
 from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.podfeed import PodFeed
@@ -62,6 +50,8 @@ class SchedulerSettings:
     conf: Path | None = None  # upstream's configuration file; the built-in one where there is none
     plugins_dir: Path | None = None  # files of plugins; else the folder `plugins` beside the configuration
     default_queue: str = DEFAULT_QUEUE
+    node_labels: tuple[tuple[str, str], ...] = ()  # nodes with none of these are not ours; empty for all nodes
+    priority_classes: bool = True  # whether groups have the priority of the class they name
     period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
     coalesce: float = 0.005  # seconds to wait for more after the first change
     in_flight: int = 64  # bindings on their way at a time
@@ -95,7 +85,11 @@ class _Scheduler:
         self._settings = settings
         self._executor = executor
         self._configuration = _Configuration(settings.conf, settings.plugins_dir)
-        self._cache = Cache(scheduler_names=settings.scheduler_names, default_queue=settings.default_queue)
+        self._cache = Cache(
+            scheduler_names=settings.scheduler_names,
+            default_queue=settings.default_queue,
+            node_labels=settings.node_labels,
+        )
         self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
         self._watchdog = Watchdog(settings.plugin_seconds)
         self._failures = Failures(clock)
@@ -149,22 +143,12 @@ class _Scheduler:
             yield
 
     def _informers(self) -> list[Informer]:
-        cache = self._cache
-        return [
-            self._informer(NODE, cache.put_node, cache.remove_node),
-            self._informer(PRIORITY_CLASS, cache.put_priority_class, cache.remove_priority_class),
-            self._informer(QUEUE, cache.put_queue, cache.remove_queue),
-            self._informer(POD_DISRUPTION_BUDGET, cache.put_budget, cache.remove_budget),
-            self._informer(RESOURCE_QUOTA, cache.put_quota, cache.remove_quota),
-            self._informer(STORAGE_CLASS, cache.put_storage_class, cache.remove_storage_class),
-            self._informer(PERSISTENT_VOLUME, cache.put_volume, cache.remove_volume),
-            self._informer(PERSISTENT_VOLUME_CLAIM, cache.put_claim, cache.remove_claim),
-            self._informer(POD_GROUP, cache.put_group, cache.remove_group),
-        ]
+        unwatched = () if self._settings.priority_classes else (PRIORITY_CLASS,)
+        return [self._informer(kind, door) for kind, door in doors_of(self._cache).items() if kind not in unwatched]
 
-    def _informer(self, kind: Kind, put: Callable[[Obj], bool], remove: Callable[[Obj], bool]) -> Informer:
+    def _informer(self, kind: Kind, door: Door) -> Informer:
         informer = Informer(self._client, kind, rng=self._rng)
-        informer.subscribe(_Feed(put, remove, self._wake))
+        informer.subscribe(_Feed(door, self._wake))
         return informer
 
     async def _make_queues(self) -> None:
@@ -264,13 +248,12 @@ class _Scheduler:
 class _Feed:
     """Hands an informer's updates to the cache and starts a cycle when a decision may come out differently."""
 
-    def __init__(self, put: Callable[[Obj], bool], remove: Callable[[Obj], bool], wake: asyncio.Event) -> None:
-        self._put = put
-        self._remove = remove
+    def __init__(self, door: Door, wake: asyncio.Event) -> None:
+        self._door = door
         self._wake = wake
 
     def __call__(self, update: Update) -> None:
-        if take_in(self._put, update.new) if update.new is not None else self._remove(update.obj):
+        if take_in(self._door.put, update.new) if update.new is not None else self._door.remove(update.obj):
             self._wake.set()
 
 
