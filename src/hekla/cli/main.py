@@ -43,11 +43,13 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "controllers": ("hekla.cli.serve", "controllers", "Run the controllers alone."),
     "scheduler": ("hekla.cli.serve", "scheduler", "Run the scheduler alone."),
     "node": ("hekla.cli.serve", "node", "Run a node alone: pods of any cluster on this machine."),
+    "config": ("hekla.cli.config", "config", "Show the scheduler's configuration in force."),
+    "completion": ("hekla.cli.completion", "completion", "Print what makes your shell complete commands and flags."),
     "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
 }
 _SECTIONS = (
     ("Run", ("run", "plan", "logs", "why", "events", "lint", "render")),
-    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate")),
+    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate", "config", "completion")),
     ("Local cluster", ("up", "down", "status")),
     ("On a cluster of your own", ("install", "controllers", "scheduler", "webhook", "node", "apiserver")),
 )

@@ -46,7 +46,7 @@ _UPSTREAM_PLUGINS = (
     "binpack", "sla", "tdm", "task-topology", "nodegroup", "numa-aware", "resourcequota", "pdb", "cdp", "usage",
     "extender", "rescheduling", "deviceshare", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
-_OFF_BY_DEFAULT = (HIERARCHY, "enabledClusterOrder")
+OFF_BY_DEFAULT = (HIERARCHY, "enabledClusterOrder")
 SWITCHES = (
     "enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder",
     "enablePreemptable", "enableReclaimable", "enablePreemptive", "enableQueueOrder", "enabledClusterOrder",
@@ -85,7 +85,7 @@ class PluginEntry:
     name: str
     plugin: type[SchedulerPlugin]
     arguments: Mapping[str, Any]
-    off: frozenset[str] = frozenset(_OFF_BY_DEFAULT)
+    off: frozenset[str] = frozenset(OFF_BY_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class _Reader:
         plugin = self._load(place, name)
         if plugin is None:
             return None
-        for switch in _OFF_BY_DEFAULT:
+        for switch in OFF_BY_DEFAULT:
             if switch not in off and switch not in plugin.OPTIONS:
                 self.problems.append(f"{place}.{switch}: {name} does not support this")
         arguments = self._arguments(f"{place}.arguments", entry.get("arguments"), plugin)
@@ -212,7 +212,7 @@ class _Reader:
             return None
 
     def _switches(self, place: str, entry: Mapping[str, Any]) -> frozenset[str]:
-        off = set(_OFF_BY_DEFAULT)
+        off = set(OFF_BY_DEFAULT)
         for switch in SWITCHES:
             value = entry.get(switch)
             if value is None:
@@ -221,7 +221,7 @@ class _Reader:
                 self.problems.append(f"{place}.{switch}: must be true or false")
             elif not value:
                 off.add(switch)
-            elif switch in _OFF_BY_DEFAULT:
+            elif switch in OFF_BY_DEFAULT:
                 off.discard(switch)
         return frozenset(off)
 
