@@ -24,6 +24,8 @@ QUEUES = {
     "closed": make.queue("closed", "Closed"),
     "parent": make.queue("parent"),
     "child": make.queue("child", parent="parent"),
+    "closed-parent": make.queue("closed-parent", "Closed"),
+    "closed-child": make.queue("closed-child", "Closed", parent="closed-parent"),
 }
 PLUGINS = {
     "env": lambda: None,
@@ -95,6 +97,55 @@ def test_quantities_are_stored_in_canonical_form() -> None:
     assert container["resources"] == {"requests": {"cpu": "1"}}
 
 
+def test_tasks_are_stored_as_upstream_writes_them_back() -> None:
+    variables = [
+        {"name": "EMPTY", "value": ""},
+        {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+    ]
+    main = make.container(command=[], env=variables, securityContext={"runAsUser": 0, "privileged": False}, tty=False)
+    pod = {
+        "containers": [main],
+        "hostNetwork": False,
+        "nodeSelector": {},
+        "terminationGracePeriodSeconds": 0,
+        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}, {"name": "other", "emptyDir": {}}],
+    }
+    task = make.task("a", 1, pod=pod, policies=[make.policy("PodPending", "RestartJob", timeout="90s")], dependsOn={})
+    task["template"]["metadata"] = {"labels": {"flag": ""}, "annotations": {}}
+    job = make.new_job("demo", task)
+    default_job(job)
+    stored = job["spec"]["tasks"][0]
+    assert stored["policies"] == [{"event": "PodPending", "action": "RestartJob", "timeout": "1m30s"}]
+    assert stored["dependsOn"] == {}
+    assert stored["template"] == {
+        "metadata": {"labels": {"flag": ""}},
+        "spec": {
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "img",
+                    "env": [
+                        {"name": "EMPTY"},
+                        {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}},
+                    ],
+                    "securityContext": {"runAsUser": 0, "privileged": False},
+                    "resources": {},
+                }
+            ],
+            "terminationGracePeriodSeconds": 0,
+            "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "other", "emptyDir": {}}],
+        },
+    }
+
+
+@pytest.mark.parametrize(("partitions", "expected"), [(-1, 6), (0, 6), (1, 3)])
+def test_only_a_positive_number_of_partitions_makes_the_minimum(partitions: int, expected: int) -> None:
+    policy = {"totalPartitions": 2, "partitionSize": 3, "minPartitions": partitions}
+    job = make.new_job("demo", make.task("a", 6, partitionPolicy=policy))
+    default_job(job)
+    assert job["spec"]["tasks"][0]["minAvailable"] == expected
+
+
 def test_pods_on_the_hosts_network_keep_the_clusters_names() -> None:
     job = make.new_job("demo", make.task("a", pod={"hostNetwork": True}))
     default_job(job)
@@ -133,6 +184,11 @@ CASES = [
     ({"queue": "closed"}, "can only submit job to queue with state `Open`, queue `closed` status is `Closed`;"),
     ({"queue": "parent"}, "can only submit job to leaf queue, queue `parent` has 1 child queues;"),
     (
+        {"queue": "closed-parent"},
+        "can only submit job to queue with state `Open`, queue `closed-parent` status is `Closed`; "
+        "can only submit job to leaf queue, queue `closed-parent` has 1 child queues;",
+    ),
+    (
         {"networkTopology": {"highestTierAllowed": 1, "highestTierName": "x"}},
         "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
     ),
@@ -153,6 +209,12 @@ TASKS = [
         [make.task("a"), make.task("a"), make.task("b", minAvailable=9)],
         "duplicated task name a; job 'minAvailable' should not be greater than total replicas in tasks;",
     ),
+    ([make.task("a"), make.task("a")], "duplicated task name a;"),
+    (
+        [make.task("a"), make.task("a", minAvailable=2)],
+        "'minAvailable' is greater than 'replicas' in task: a, job: demo; duplicated task name a; "
+        "job 'minAvailable' should not be greater than total replicas in tasks;",
+    ),
     (
         [make.task("a", dependsOn={"name": ["b"]}), make.task("b", dependsOn={"name": ["a"]})],
         "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
@@ -168,6 +230,21 @@ TASKS = [
     (
         [make.task("a", cpu="1500m", topologyPolicy="restricted")],
         "the cpu request isn't an integer in spec.task[0] container[0].",
+    ),
+    (
+        [
+            make.task(
+                "a",
+                cpu="1",
+                topologyPolicy="restricted",
+                pod={"initContainers": [make.container("i"), make.container("j")]},
+            )
+        ],
+        "the cpu request isn't an integer in spec.task[0] container[1].",
+    ),
+    (
+        [make.task("a", topologyPolicy="restricted", pod={"containers": [{"name": "main"}]})],
+        "spec.task[0].template.spec.containers[0].image: Required value.",
     ),
     (
         [make.task("a", pod={"containers": [{"name": "main"}]})],
@@ -288,17 +365,31 @@ def test_the_same_thing_said_differently_is_no_change() -> None:
     new["spec"]["tasks"][0]["template"]["metadata"] = {}
     new["spec"]["volumes"] = []
     assert validate_changed_job(new, old) == ""
+    new, old = changed(policies=[make.policy("PodPending", "RestartJob", timeout="90s")])
+    old["spec"]["policies"] = [make.policy("PodPending", "RestartJob", timeout="1m30s")]
+    assert validate_changed_job(new, old) == ""
 
 
+def test_what_an_object_has_empty_is_a_change() -> None:
+    new, old = changed()
+    new["spec"]["tasks"][0]["template"]["spec"]["securityContext"] = {}
+    assert validate_changed_job(new, old) == FROZEN
+    new, old = changed()
+    new["spec"]["tasks"][0]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    assert validate_changed_job(new, old) == FROZEN
+
+
+FROZEN = (
+    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
+    "`PriorityClassName`"
+)
 UPDATES = [
     ({"minAvailable": 9}, "job 'minAvailable' must not be greater than total replicas"),
     ({"tasks": []}, "job 'minAvailable' must not be greater than total replicas"),
     ({"minAvailable": 0, "tasks": []}, "job updates may not add or remove tasks"),
-    (
-        {"queue": "other"},
-        "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
-        "`PriorityClassName`",
-    ),
+    ({"queue": "other"}, FROZEN),
+    ({"ttlSecondsAfterFinished": 0}, FROZEN),
+    ({"runningEstimate": "5m"}, FROZEN),
 ]
 
 

@@ -82,6 +82,8 @@ CRON_JOBS = [
     (cron_job(timeZone=""), "timeZone must be nil or non-empty string, got empty string"),
     (cron_job(timeZone="Nowhere/At-all"), "invalid timeZone"),
     (cron_job(timeZone="No where"), "unknown timeZone invalid timeZone"),
+    (cron_job("n" * 64), LONG),
+    (cron_job(timeZone="local"), "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"),
 ]
 
 

@@ -89,6 +89,40 @@ def test_resources_fit_into_the_tree() -> None:
     )
 
 
+def test_amounts_in_the_tree_are_told_in_their_own_units() -> None:
+    parent = make.queue("p", parent="root", capability={"memory": "10Gi", "nvidia.com/gpu": "4"})
+    assert fault(make.queue("c", parent="p", capability={"memory": "20Gi"}), parent) == (
+        "queue c capability[memory]=20Gi exceeds its ancestor's capability=10Gi"
+    )
+    assert fault(make.queue("c", parent="p", capability={"nvidia.com/gpu": "8"}), parent) == (
+        "queue c capability[nvidia.com/gpu]=8000.00 exceeds its ancestor's capability=4000.00"
+    )
+
+
+def test_a_capability_of_nothing_is_none() -> None:
+    parent = make.queue("p", parent="root", capability={"cpu": "0"})
+    child = make.queue("c", parent="p", capability={"cpu": "10"})
+    assert fault(child, parent) == ""
+    assert fault(make.queue("p", parent="root", capability={"cpu": "0"}), parent, child, old=make.queue("p")) == ""
+
+
+def test_a_lowered_parent_is_told_of_the_first_child_that_is_too_much() -> None:
+    parent = make.queue("p", parent="root", deserved={"cpu": "6"})
+    children = [make.queue(name, parent="p", deserved={"cpu": "3"}) for name in ("c", "d")]
+    assert fault(make.queue("p", parent="root", deserved={"cpu": "2"}), parent, *children, old=parent) == (
+        "queue p validation failed: sum of children's deserved (cpu 3000.00, memory 0.00) "
+        "exceeds parent's deserved limit (cpu 2000.00, memory 0.00)"
+    )
+
+
+def test_only_the_first_wrong_weight_of_a_hierarchy_is_told() -> None:
+    queue = make.queue("a")
+    queue["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "0/x"}
+    assert fault(queue) == (
+        'requestBody.metadata.annotations: Invalid value: "0/x": 0 in the 0/x must be larger than 0'
+    )
+
+
 def test_the_root_keeps_its_resources() -> None:
     old = make.queue("root")
     assert fault(make.queue("root", capability={"cpu": "1"}), old, old=old) == (

@@ -52,6 +52,19 @@ def test_defaults_come_as_a_patch_that_echoes_the_request() -> None:
     assert patch["/spec/minAvailable"] == 1
 
 
+def test_a_job_without_a_spec_is_the_servers_to_refuse() -> None:
+    job = make.new_job()
+    del job["spec"]
+    response = asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", job)))["response"]
+    assert json.loads(base64.b64decode(response["patch"]))[0]["path"] == "/spec/queue"
+
+
+def test_an_update_that_cannot_be_read_is_refused() -> None:
+    old, new = make.job(), make.job(runningEstimate="soon")
+    response = asyncio.run(ADMISSION.validate(review(JOB, "UPDATE", new, old)))["response"]
+    assert response["status"]["message"] == 'time: invalid duration "soon"'
+
+
 def test_a_complete_job_needs_no_patch() -> None:
     job = make.job()
     job["spec"]["tasks"][0]["template"] = {"metadata": {}, "spec": {"containers": [make.container(resources={})]}}

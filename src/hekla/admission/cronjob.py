@@ -30,8 +30,7 @@ def validate_cron_job(cron_job: Obj) -> str:
     messages = [" ".join(fault for fault in faults if fault)]
     if len(name) > _LONGEST_NAME:
         messages.append("cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)")
-    problems = qualified_problems(name)
-    if problems:
+    elif problems := qualified_problems(name):
         messages.append(f'invalid cronJob name "{name}": [{" ".join(problems)}]')
     return "; ".join(message for message in messages if message)
 
@@ -89,7 +88,7 @@ def _zone_messages(zone: str | None) -> list[str]:
         return ["timeZone must be nil or non-empty string, got empty string"]
     messages = ["unknown timeZone" for part in zone.split("/") if not _is_zone_part(part)]
     if zone.lower() == "local":
-        messages.append("timeZone can't be Local, and must be defined in https://www.iana.org/time-zones")
+        return [*messages, "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"]
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -8,13 +8,14 @@ from typing import Any
 
 from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
+from hekla.admission.stored import as_stored
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import IMPLIED, Arguments, Flag, parse_arguments
 from hekla.api.kinds import Obj
 from hekla.api.names import qualified_problems, subdomain_problems
 from hekla.api.plugin_advice import advice, ray_head_missing
 from hekla.api.pod_rules import template_problems
-from hekla.api.quantity import InvalidQuantity, canonical, milli
+from hekla.api.quantity import InvalidQuantity, milli
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 
 _DEFAULT_MAX_RETRY = 3
@@ -32,8 +33,8 @@ def default_job(job: Obj) -> None:
     spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
     spec["schedulerName"] = spec.get("schedulerName") or SCHEDULER_NAME
     spec["maxRetry"] = spec.get("maxRetry") or _DEFAULT_MAX_RETRY
-    for position, task in enumerate(spec.get("tasks") or ()):
-        _default_task(task, position)
+    if spec.get("tasks"):
+        spec["tasks"] = [_filled_in(task, position) for position, task in enumerate(spec["tasks"])]
     if not spec.get("minAvailable"):
         spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
     if spec.get("plugins") is not None:
@@ -47,12 +48,13 @@ def default_changed_job(job: Obj) -> None:
     stays: scaling down to nothing and back are both replacements of a field that is there.
     """
     given = job["spec"].get("minAvailable")
-    emptied = [task for task in job["spec"].get("tasks") or () if task.get("replicas") == 0]
+    before = job["spec"].get("tasks") or []
     default_job(job)
     if given is not None:
         job["spec"]["minAvailable"] = given
-    for task in emptied:
-        task["replicas"] = 0
+    for task, old in zip(job["spec"].get("tasks") or [], before, strict=True):
+        if old.get("replicas") == 0:
+            task["replicas"] = 0
 
 
 def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:
@@ -73,12 +75,13 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
     replicas = 0
     seen: set[str] = set()
     for position, task in enumerate(tasks):
+        messages.append(_gang_message(job, task))
+        replicas += int(task.get("replicas") or 0)
         if task["name"] in seen:
-            # parity: what follows a duplicate is neither checked nor counted.
+            # parity: of a duplicate nothing more is checked, and what follows it is neither checked nor counted.
             messages.append(f" duplicated task name {task['name']};")
             break
         seen.add(task["name"])
-        replicas += int(task.get("replicas") or 0)
         messages += _task_messages(job, task, position)
     problems = qualified_problems(name)
     if problems:
@@ -88,7 +91,7 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
     messages.append(validate_policies(spec.get("policies"), "spec.policies"))
     messages += _plugin_messages(spec, plugins, understood)
     messages.append(_volume_message(spec.get("volumes") or ()))
-    messages.append(_queue_message(str(spec.get("queue") or ""), queues))
+    messages += _queue_messages(str(spec.get("queue") or ""), queues)
     dependencies = {task["name"]: (task.get("dependsOn") or {}).get("name") or [] for task in tasks}
     if any(dependencies.values()) and not is_acyclic(dependencies):
         messages.append(" job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);")
@@ -124,32 +127,37 @@ def validate_changed_job(new: Obj, old: Obj) -> str:
     return "" if _fixed_part(new) == _fixed_part(old) else _FROZEN
 
 
-def _default_task(task: Obj, position: int) -> None:
+def _filled_in(given: Obj, position: int) -> Obj:
+    """A task as upstream stores it."""
+    task: Obj = as_stored(given)
     task["name"] = task.get("name") or f"default{position}"
-    task["maxRetry"] = task.get("maxRetry") or _DEFAULT_MAX_RETRY
-    partition = task.get("partitionPolicy") or {}
-    if task.get("minAvailable") is None:
-        partitions = int(partition.get("minPartitions") or 0)
-        task["minAvailable"] = partitions * int(partition.get("partitionSize") or 0) or int(task.get("replicas") or 0)
-    # Stored as upstream stores it: with these empty values, and with quantities in their canonical form.
+    task.setdefault("maxRetry", _DEFAULT_MAX_RETRY)
     if "partitionPolicy" in task:
-        task["partitionPolicy"] = {"totalPartitions": 0, "partitionSize": 0, "minPartitions": 0, **partition}
+        task["partitionPolicy"] = {
+            "totalPartitions": 0,
+            "partitionSize": 0,
+            "minPartitions": 0,
+            **task["partitionPolicy"],
+        }
+    if "minAvailable" not in task:
+        task["minAvailable"] = _smallest_gang(task)
     template = task.setdefault("template", {})
     template.setdefault("metadata", {})
     spec = template.setdefault("spec", {})
     spec.setdefault("containers", None)
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        _canonical_amounts(container.setdefault("resources", {}))
-    if not task.get("replicas"):
-        task.pop("replicas", None)
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(field) or ():
+            container.setdefault("resources", {})
+    return task
 
 
-def _canonical_amounts(resources: Obj) -> None:
-    for which in ("limits", "requests"):
-        for name, amount in (resources.get(which) or {}).items():
-            resources[which][name] = canonical(amount)
+def _smallest_gang(task: Obj) -> int:
+    partition: Obj = task.get("partitionPolicy") or {}
+    if partition.get("minPartitions", 0) > 0:
+        return int(partition["minPartitions"] * partition["partitionSize"])
+    return int(task.get("replicas", 0))
 
 
 def _with_implied(plugins: Obj) -> Obj:
@@ -157,12 +165,15 @@ def _with_implied(plugins: Obj) -> Obj:
     return {**implied, **{name: arguments or [] for name, arguments in plugins.items()}}
 
 
+def _gang_message(job: Obj, task: Obj) -> str:
+    if (task.get("minAvailable") or 0) <= int(task.get("replicas") or 0):
+        return ""
+    return f" 'minAvailable' is greater than 'replicas' in task: {task['name']}, job: {job['metadata']['name']};"
+
+
 def _task_messages(job: Obj, task: Obj, position: int) -> list[str]:
     name, job_name = task["name"], job["metadata"]["name"]
-    messages = []
-    if (task.get("minAvailable") or 0) > int(task.get("replicas") or 0):
-        messages.append(f" 'minAvailable' is greater than 'replicas' in task: {name}, job: {job_name};")
-    messages.append(validate_policies(task.get("policies"), "spec.tasks.policies"))
+    messages = [validate_policies(task.get("policies"), "spec.tasks.policies")]
     pod = f"{job_name}-{name}-{_longest_index(job, task, position)}"
     problems = qualified_problems(pod)
     if problems:
@@ -170,7 +181,8 @@ def _task_messages(job: Obj, task: Obj, position: int) -> list[str]:
     template = template_problems(task.get("template") or {})
     if template:
         messages.append(f"spec.task[{position}]." + "".join(f"{problem}. " for problem in template))
-    messages += _cpu_messages(task, position)
+    else:
+        messages.append(_cpu_message(task, position))
     messages.append(_partition_message(task, job_name))
     return messages
 
@@ -185,16 +197,16 @@ def _longest_index(job: Obj, task: Obj, position: int) -> int:
     return position
 
 
-def _cpu_messages(task: Obj, position: int) -> list[str]:
+def _cpu_message(task: Obj, position: int) -> str:
+    """About the first container without whole CPUs; init containers are counted on after the others."""
     if (task.get("topologyPolicy") or "none") == "none":
-        return []
+        return ""
     spec = (task.get("template") or {}).get("spec") or {}
-    return [
-        f"the cpu request isn't an integer in spec.task[{position}] container[{index}]."
-        for field in ("containers", "initContainers")
-        for index, container in enumerate(spec.get(field) or ())
-        if not _has_whole_cpus(container)
-    ]
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    for index, container in enumerate(containers):
+        if not _has_whole_cpus(container):
+            return f"the cpu request isn't an integer in spec.task[{position}] container[{index}]."
+    return ""
 
 
 def _has_whole_cpus(container: Obj) -> bool:
@@ -276,19 +288,20 @@ def _volume_message(volumes: Sequence[Obj]) -> str:
     return ""
 
 
-def _queue_message(name: str, queues: Mapping[str, Obj]) -> str:
+def _queue_messages(name: str, queues: Mapping[str, Obj]) -> list[str]:
     queue = queues.get(name)
     if queue is None:
-        return f' unable to find job queue: queue.scheduling.volcano.sh "{name}" not found;'
+        return [f' unable to find job queue: queue.scheduling.volcano.sh "{name}" not found;']
     state = (queue.get("status") or {}).get("state") or ""
-    if name == ROOT_QUEUE:
-        return " can not submit job to root queue;"
-    if state != QueueState.OPEN:
-        return f" can only submit job to queue with state `Open`, queue `{name}` status is `{state}`;"
     children = sum(1 for other in queues.values() if (other.get("spec") or {}).get("parent") == name)
-    if children:
-        return f" can only submit job to leaf queue, queue `{name}` has {children} child queues;"
-    return ""
+    messages = []
+    if state != QueueState.OPEN:
+        messages.append(f" can only submit job to queue with state `Open`, queue `{name}` status is `{state}`;")
+    if name == ROOT_QUEUE:
+        messages.append(" can not submit job to root queue;")
+    elif children:
+        messages.append(f" can only submit job to leaf queue, queue `{name}` has {children} child queues;")
+    return messages
 
 
 def _changed_task_message(job: Obj, task: Obj) -> str:
@@ -307,25 +320,16 @@ def _fixed_part(job: Obj) -> Any:
     spec = deepcopy(job.get("spec") or {})
     for field in ("minAvailable", "priorityClassName"):
         spec.pop(field, None)
-    for task in spec.get("tasks") or ():
-        task.pop("replicas", None)
-        task.pop("minAvailable", None)
-        template = (task.get("template") or {}).get("spec") or {}
-        for container in [*(template.get("containers") or ()), *(template.get("initContainers") or ())]:
-            try:
-                _canonical_amounts(container.get("resources") or {})
-            except InvalidQuantity:
-                continue
     for volume in spec.get("volumes") or ():
         if volume.get("volumeClaim") is not None:
             volume.pop("volumeClaimName", None)
-    return _without_empty(spec)
-
-
-def _without_empty(value: Any) -> Any:
-    if isinstance(value, dict):
-        kept = {key: _without_empty(inner) for key, inner in value.items()}
-        return {key: inner for key, inner in kept.items() if inner not in (None, {}, [], "", 0, False)}
-    if isinstance(value, list):
-        return [_without_empty(inner) for inner in value]
-    return value
+    try:
+        spec["tasks"] = [_filled_in(task, position) for position, task in enumerate(spec.get("tasks") or ())]
+        spec = as_stored(spec)
+    except ValueError:
+        # An amount that is none, let in while nobody looked: then only the same text means the same.
+        return spec
+    for task in spec.get("tasks") or ():
+        task.pop("replicas", None)
+        task.pop("minAvailable", None)
+    return spec

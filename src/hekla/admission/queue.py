@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, name_of
-from hekla.api.quantity import InvalidQuantity, canonical, parse
+from hekla.api.quantity import InvalidQuantity, canonical, format_binary, format_decimal, parse
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 
 HIERARCHY = "volcano.sh/hierarchy"
@@ -137,14 +137,16 @@ def _hierarchy_errors(queue: Obj, queues: Queues) -> list[str]:
     where = "requestBody.metadata.annotations: Invalid value:"
     if len(path.split("/")) != len(weights.split("/")):
         return [f'{where} "{path}": {HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}']
-    errors = [error for weight in weights.split("/") for error in _weight_errors(weight, weights, where)]
+    for weight in weights.split("/"):
+        errors = _weight_errors(weight, weights, where)
+        if errors:
+            return errors
     for other in queues.values():
         theirs = annotations_of(other).get(HIERARCHY, "")
         if name_of(other) != name_of(queue) and theirs.startswith(f"{path}/"):
             text = f"{path} is not allowed to be in the sub path of {theirs} of queue {name_of(other)}"
-            errors.append(f'{where} "{path}": {text}')
-            break
-    return errors
+            return [f'{where} "{path}": {text}']
+    return []
 
 
 def _weight_errors(weight: str, weights: str, where: str) -> list[str]:
@@ -177,38 +179,33 @@ def _parent_message(queue: Obj, others: Queues, max_depth: int) -> str:
 
 
 def _tree_message(queue: Obj, others: Queues) -> str:
-    """Whether the queue's resources fit between those above and those below it."""
+    """Whether the queue's resources fit between those above and those below it. A capability of 0 is none."""
     name, parent = name_of(queue), str((queue.get("spec") or {}).get("parent") or "")
-    own = _amounts(queue, "capability")
+    own = {resource: amount for resource, amount in _amounts(queue, "capability").items() if amount > 0}
     for resource, amount in own.items():
         most = _ancestor_capability(queue, resource, others)
-        if most is not None and amount > most:
-            text = f"capability[{resource}]={_show(queue, resource)} exceeds its ancestor's capability={_plain(most)}"
-            return f"queue {name} {text}"
+        if most and amount > most:
+            text = f"capability[{resource}]={_show(resource, amount)} exceeds its ancestor's capability"
+            return f"queue {name} {text}={_show(resource, most)}"
     if parent not in ("", ROOT_QUEUE) and parent in others:
-        family = [*_children(parent, others), queue]
-        for share in _SHARES:
-            message = _sum_message(family, others[parent], share)
-            if message:
-                return f"parent queue {parent} validation failed: {message}"
+        message = _shares_message([*_children(parent, others), queue], others[parent])
+        if message:
+            return f"parent queue {parent} validation failed: {message}"
     children = _children(name, others)
     for resource, amount in own.items():
         largest = max((_largest_below(child, resource, others) for child in children), default=Decimal(0))
         if amount < largest:
-            text = f"capability[{resource}]={_show(queue, resource)}"
-            return f"queue {name} {text} is smaller than its descendants' max capability={_plain(largest)}"
-    for share in _SHARES:
-        message = _sum_message(children, queue, share)
-        if children and message:
-            return f"queue {name} validation failed: {message}"
-    return ""
+            text = f"capability[{resource}]={_show(resource, amount)} is smaller than its descendants' max capability"
+            return f"queue {name} {text}={_show(resource, largest)}"
+    message = _shares_message(children, queue)
+    return f"queue {name} validation failed: {message}" if message else ""
 
 
 def _ancestor_capability(queue: Obj, resource: str, others: Queues) -> Decimal | None:
     above = str((queue.get("spec") or {}).get("parent") or "")
     while above and above != ROOT_QUEUE and above in others:
         capability = _amounts(others[above], "capability")
-        if resource in capability:
+        if capability.get(resource):
             return capability[resource]
         above = str((others[above].get("spec") or {}).get("parent") or "")
     return None
@@ -216,21 +213,24 @@ def _ancestor_capability(queue: Obj, resource: str, others: Queues) -> Decimal |
 
 def _largest_below(queue: Obj, resource: str, others: Queues) -> Decimal:
     capability = _amounts(queue, "capability")
-    if resource in capability:
+    if capability.get(resource):
         return capability[resource]
     below = _children(name_of(queue), others)
     return max((_largest_below(child, resource, others) for child in below), default=Decimal(0))
 
 
-def _sum_message(children: Iterable[Obj], parent: Obj, share: str) -> str:
-    total: dict[str, Decimal] = {}
+def _shares_message(children: Iterable[Obj], parent: Obj) -> str:
+    """Whether what children are promised is there; told about the first child that is too much."""
+    totals: dict[str, dict[str, Decimal]] = {share: {} for share in _SHARES}
     for child in children:
-        for resource, amount in _amounts(child, share).items():
-            total[resource] = total.get(resource, Decimal(0)) + amount
-    limit = _amounts(parent, share)
-    if all(amount <= limit.get(resource, Decimal(0)) for resource, amount in total.items()):
-        return ""
-    return f"sum of children's {share} ({_sum_text(total)}) exceeds parent's {share} limit ({_sum_text(limit)})"
+        for share, total in totals.items():
+            for resource, amount in _amounts(child, share).items():
+                total[resource] = total.get(resource, Decimal(0)) + amount
+            limit = _amounts(parent, share)
+            if any(amount > limit.get(resource, Decimal(0)) for resource, amount in total.items()):
+                sums = f"({_sum_text(total)}) exceeds parent's {share} limit ({_sum_text(limit)})"
+                return f"sum of children's {share} {sums}"
+    return ""
 
 
 def _sum_text(amounts: Mapping[str, Decimal]) -> str:
@@ -245,9 +245,8 @@ def _children(name: str, queues: Queues) -> list[Obj]:
     return [queue for queue in queues.values() if (queue.get("spec") or {}).get("parent") == name]
 
 
-def _show(queue: Obj, resource: str) -> str:
-    return str(_field(queue["spec"], "capability")[resource])
-
-
-def _plain(amount: Decimal) -> str:
-    return canonical(str(amount.normalize() if amount != amount.to_integral_value() else int(amount)))
+def _show(resource: str, amount: Decimal) -> str:
+    """parity: amounts other than CPU and memory are told in thousandths."""
+    if resource == "cpu":
+        return format_decimal(amount)
+    return format_binary(amount) if resource == "memory" else f"{amount * 1000:.2f}"

@@ -31,6 +31,7 @@ from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD,
 from hekla.api.meta import copy_of, name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader
+from hekla.api.scheduling import DEFAULT_QUEUE
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
 _DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)), (JOB, _UPDATE)}
@@ -71,8 +72,12 @@ class VolcanoAdmission:
         if (kind, request["operation"]) not in self._defaulted:
             return _allowed(request)
         before = request["object"]
-        if kind == JOB and request["operation"] == _CREATE and (fault := unreadable(before)):
-            return _refused(request, fault)
+        if kind == JOB and request["operation"] == _CREATE:
+            if fault := unreadable(before):
+                return _refused(request, fault)
+            if before.get("spec") is None:
+                # parity: it is filled in all the same, which is the server's to refuse.
+                return _with_patch(request, [{"op": "add", "path": "/spec/queue", "value": DEFAULT_QUEUE}])
         after = copy_of(before)
         try:
             await self._default(kind, after, request)
@@ -138,7 +143,7 @@ class VolcanoAdmission:
             return validate_queue(obj, old if operation == _UPDATE else None, queues, self._queue_rules)
         if kind == JOB:
             if operation == _UPDATE:
-                return validate_changed_job(obj, old)
+                return unreadable(obj) or validate_changed_job(obj, old)
             return validate_new_job(obj, await self._queues(), self._plugins)
         if kind == POD_GROUP:
             name = str((obj.get("spec") or {}).get("queue") or "")
@@ -179,8 +184,10 @@ def _patched(request: Obj, before: Obj, after: Obj) -> Obj:
                 for field, value in new.items()
                 if field not in old or old[field] != value
             ]
-    if not operations:
-        return _allowed(request)
+    return _with_patch(request, operations) if operations else _allowed(request)
+
+
+def _with_patch(request: Obj, operations: list[Obj]) -> Obj:
     answer = _allowed(request)
     answer["response"]["patchType"] = "JSONPatch"
     answer["response"]["patch"] = base64.b64encode(msgspec.json.encode(operations)).decode()

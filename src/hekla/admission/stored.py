@@ -1,0 +1,66 @@
+"""How upstream stores what it has read and written back: by its types, in which most empty values are no values.
+
+A number, text or switch that is zero is left out, unless its type tells zero from nothing (`_TOLD_APART`); so is an
+empty list or map, but not an empty object (`emptyDir: {}`), which is a wish. Amounts and durations have one spelling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.duration import format_duration, parse_duration
+from hekla.api.quantity import canonical
+
+# Maps of names that people choose: what is in them stays as it is, empty texts included.
+_MAPS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "options", "plugins", "volumeAttributes"})
+_AMOUNTS = frozenset({"limits", "overhead", "requests"})
+_AMOUNT = frozenset({"divisor", "sizeLimit"})
+_DURATIONS = frozenset({"runningEstimate", "timeout"})
+_TOLD_APART = frozenset(
+    {
+        # of a Job and its tasks
+        "exitCode", "highestTierAllowed", "minAvailable", "minSuccess", "ttlSecondsAfterFinished",
+        # of a pod
+        "activeDeadlineSeconds", "automountServiceAccountToken", "enableServiceLinks", "hostUsers", "preemptionPolicy",
+        "priority", "runtimeClassName", "setHostnameAsFQDN", "shareProcessNamespace", "terminationGracePeriodSeconds",
+        "tolerationSeconds",
+        # of who it runs as
+        "allowPrivilegeEscalation", "fsGroup", "privileged", "readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot",
+        "runAsUser",
+        # of its volumes
+        "defaultMode", "expirationSeconds", "mode", "optional", "storageClassName",
+        # always there
+        "containerPort", "containers", "maxSkew", "name", "port", "weight",
+    }
+)  # fmt: skip
+
+
+def as_stored(value: Any) -> Any:
+    """A copy as upstream would store it. Raises InvalidQuantity or InvalidDuration."""
+    if isinstance(value, list):
+        return [as_stored(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _field(name, inner) for name, inner in value.items() if inner is not None}
+    stored = {name: inner for name, inner in kept.items() if name in _TOLD_APART or not _is_nothing(name, inner)}
+    if "resourceFieldRef" in stored:
+        stored["resourceFieldRef"].setdefault("divisor", "0")
+    return stored
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in _MAPS:
+        return value
+    if name in _AMOUNTS and isinstance(value, dict):
+        return {resource: canonical(amount) for resource, amount in value.items()}
+    if name in _AMOUNT and isinstance(value, str | int | float):
+        return canonical(value)
+    if name in _DURATIONS and isinstance(value, str):
+        return format_duration(parse_duration(value))
+    return as_stored(value)
+
+
+def _is_nothing(name: str, value: Any) -> bool:
+    if isinstance(value, dict):
+        return not value and (name in _MAPS or name in _AMOUNTS)
+    return not value
