@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hekla.api.reasons import Reason
-from hekla.scheduler.arrays.fits import first_missing, fits, room
+from hekla.scheduler.arrays.fits import Asked, first_missing, fits, room
 from hekla.scheduler.arrays.greedy import place_identical
 from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
 from hekla.scheduler.fit import Clause, FitError
@@ -62,17 +64,23 @@ def explain(session: Session, tiers: Tiers, of: PodClass, free: Floats) -> FitEr
 
 
 def _node_for_one(session: Session, tiers: Tiers, of: PodClass, free: Floats, mask: Flags | None) -> Ints:
-    contested = session.contested(of.shape)
-    ok = fits(free, contested) if contested else None
-    if mask is not None:
-        ok = mask if ok is None else ok & mask
-    if not len(free) or (ok is not None and not ok.any()):
-        return _NONE
+    open_lines = partial(_open_lines, free, session.contested(of.shape), mask)
     candidates: Ints | None = None
     if tiers.has_preferences(of):
+        ok = open_lines(slice(None))
         candidates = np.arange(len(free)) if ok is None else np.flatnonzero(ok)
-    score = tiers.class_score(of, candidates)
-    return np.array([score.best(ok, len(free))], dtype=np.int64)
+        if not len(candidates):
+            return _NONE
+    line = tiers.class_score(of, candidates).best(open_lines, len(free))
+    return _NONE if line is None else np.array([line], dtype=np.int64)
+
+
+def _open_lines(free: Floats, contested: Asked, mask: Flags | None, lines: slice) -> Flags | None:
+    """Which of the lines have room and pass the filters; None for all of them."""
+    ok = fits(free[lines], contested) if contested else None
+    if mask is None:
+        return ok
+    return mask[lines] if ok is None else np.logical_and(ok, mask[lines], out=ok)
 
 
 def _clause(text: str, reason: Reason, nodes: Flags, open_: Flags) -> list[Clause]:

@@ -345,14 +345,19 @@ class Session:
             self._account_ports(np.array([line]), ports, -sign)
 
     def _account(self, nodes: Ints, shape: int, status: PodStatus, sign: float) -> None:
-        request, kind = self.request(shape), self.snapshot.shapes[shape]
-        lines: Any = int(nodes[0])
-        times: Any = sign
-        amount: Floats = request * sign
-        if len(nodes) > 1:
-            lines, count = np.unique(nodes, return_counts=True)
-            times = count * sign
-            amount = times[:, None] * request
+        kind = self.snapshot.shapes[shape]
+        if len(nodes) == 1:
+            self._account_one(int(nodes[0]), shape, status, sign)
+        else:
+            self._account_many(nodes, shape, status, sign)
+        self.changes.append(nodes)
+        if kind.constraints.ports:
+            self._account_ports(nodes, kind.constraints.ports, sign)
+
+    def _account_many(self, nodes: Ints, shape: int, status: PodStatus, sign: float) -> None:
+        lines, count = np.unique(nodes, return_counts=True)
+        times = count * sign
+        amount: Floats = times[:, None] * self.request(shape)
         if status is PodStatus.PIPELINED:
             self.pipelined[lines] += amount
             self._later = True
@@ -360,13 +365,27 @@ class Session:
             self.idle[lines] -= amount
             self.used[lines] += amount
             if sign > 0:
-                low = self.idle[lines] if len(nodes) == 1 else self.idle[lines].min(axis=0)
-                self._floor = list(map(min, self._floor, low.tolist()))
+                self._floor = list(map(min, self._floor, self.idle[lines].min(axis=0).tolist()))
+        kind = self.snapshot.shapes[shape]
         self.assumed[lines, 0] += kind.assumed_cpu * times
         self.assumed[lines, 1] += kind.assumed_memory * times
-        self.changes.append(nodes)
-        if kind.constraints.ports:
-            self._account_ports(nodes, kind.constraints.ports, sign)
+
+    def _account_one(self, line: int, shape: int, status: PodStatus, sign: float) -> None:
+        """As for many, cell by cell: for a single line that is several times faster."""
+        if status is PodStatus.PIPELINED:
+            self.pipelined[line] += self.request(shape) * sign
+            self._later = True
+        else:
+            idle, used, floor = self.idle, self.used, self._floor
+            for column, amount in self.asked(shape):
+                left = idle.item(line, column) - amount * sign
+                idle[line, column] = left
+                used[line, column] += amount * sign
+                if left < floor[column]:
+                    floor[column] = left
+        kind = self.snapshot.shapes[shape]
+        self.assumed[line, 0] += kind.assumed_cpu * sign
+        self.assumed[line, 1] += kind.assumed_memory * sign
 
     def _account_ports(self, nodes: Ints, ports: tuple[HostPort, ...], sign: float) -> None:
         for line in nodes.tolist():

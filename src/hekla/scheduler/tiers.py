@@ -10,6 +10,7 @@ import numpy as np
 
 from hekla.api.reasons import Reason
 from hekla.log import get_logger
+from hekla.scheduler.arrays.blocks import Bounded, OpenLines, best_line
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.blame import PluginFailure, culprit, failure_of
 from hekla.scheduler.extension import (
@@ -407,6 +408,9 @@ def _allowed_by(
     return []
 
 
+_ALL = slice(None)
+
+
 class ClassScore:
     """The summed score of one class of pods; `fixed` holds the preferences over the candidate nodes, where any."""
 
@@ -433,12 +437,19 @@ class ClassScore:
             return total
         return total + self._fixed[np.searchsorted(self._candidates, lines)]
 
-    def best(self, ok: Flags | None, nodes: int) -> int:
-        """The node for a single pod: the highest score among `ok` (None: all), the lowest line among equals."""
+    def best(self, open_lines: OpenLines, nodes: int) -> int | None:
+        """The node for a single pod: the highest score among the open ones, the lowest line among equals."""
+        only = self._pairs[0] if len(self._pairs) == 1 else None
+        line = best_line(only, open_lines) if self._fixed is None and isinstance(only, Bounded) else None
+        return line if line is not None else self._best_of_all(open_lines(_ALL), nodes)
+
+    def _best_of_all(self, open_: Flags | None, nodes: int) -> int | None:
+        if not nodes or (open_ is not None and not open_.any()):
+            return None
         total = self._sum(None, 0, nodes)
         if self._fixed is not None and self._candidates is not None:
             return int(self._candidates[(total[self._candidates] + self._fixed).argmax()])
-        return int(total.argmax() if ok is None else np.where(ok, total, -np.inf).argmax())
+        return int(total.argmax() if open_ is None else np.where(open_, total, -np.inf).argmax())
 
     def _sum(self, lines: Ints | None, placed: Ints | int, count: int) -> Floats:
         # Always in the same order: sums of floats that differ in the last bit would break ties differently.

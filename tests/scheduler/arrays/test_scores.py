@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hekla.scheduler.arrays.scores import Fullness, Spread, SpreadOfClass, normalise
+from hekla.scheduler.arrays.scores import Fullness, normalise
+from hekla.scheduler.arrays.spread import Spread, SpreadOfClass
 
 GI = float(1 << 30)
 

@@ -126,6 +126,8 @@ class Gang(
 def _role_minima(state: GroupState) -> dict[str, int]:
     """The minimum of each role; none where they add up to more than the group's own, since then they are advice."""
     row = state.group.row
+    if not row.min_of_role:
+        return {}
     minima = {role: minimum for role, minimum in row.min_of_role if minimum > 0}
     return {} if row.min_member < sum(minima.values()) else minima
 

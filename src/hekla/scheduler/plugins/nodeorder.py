@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Floats, Ints
-from hekla.scheduler.arrays.scores import Spread, SpreadOfClass, normalise
+from hekla.scheduler.arrays.scores import normalise
+from hekla.scheduler.arrays.spread import Spread, SpreadOfClass
 from hekla.scheduler.company import SpreadRule
 from hekla.scheduler.crowd import NO_KIN
 from hekla.scheduler.extension import Argument, NodeScore, PairScore, SchedulerPlugin
