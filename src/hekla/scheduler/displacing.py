@@ -85,13 +85,15 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
     if rules.counted:
         session.tallies.attempts += 1
         session.tallies.victims = len(victims)
-    evicted = 0
+    evicted, cleared = 0, False
     while not _fits(session, tiers, contender, line, queue_limited=rules.queue_limited):
         if evicted == len(victims):
             return False
         trial.evict(victims[evicted], rules.reason)
+        # parity: a pod that asked for nothing gives nothing up, not even when its slot is what was needed.
+        cleared = cleared or not session.snapshot.shapes[victims[evicted].shape].best_effort
         evicted += 1
-    trial.promise(contender.state, contender.position, line, contender.shape, cleared=evicted > 0)
+    trial.promise(contender.state, contender.position, line, contender.shape, cleared=cleared)
     return True
 
 

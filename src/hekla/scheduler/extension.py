@@ -209,7 +209,10 @@ class NodeFilter:
     switch: ClassVar[str] = "enablePredicate"
 
     def refusals(self, of: PodClass) -> Sequence[Refusal]:
-        """What speaks against which nodes, room for resources aside. The first refusal of a node is the one counted."""
+        """What speaks against which nodes, room for resources aside.
+
+        A node is counted under each refusal up to the first that is final, and under those of one plugin only.
+        """
         raise NotImplementedError
 
     def most_per_node(self, of: PodClass) -> int | None:

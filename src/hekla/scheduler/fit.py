@@ -43,7 +43,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class FitError:
-    """Why no node takes a pod: every node is counted under the first thing that speaks against it."""
+    """Why no node takes a pod; a node may be counted under several things that speak against it."""
 
     nodes: int
     clauses: tuple[Clause, ...]

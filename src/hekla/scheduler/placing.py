@@ -9,7 +9,7 @@ import numpy as np
 from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.fits import Asked, first_missing, fits, room
 from hekla.scheduler.arrays.greedy import place_identical
-from hekla.scheduler.arrays.resources import PODS, Flags, Floats, Ints
+from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.fit import Clause, FitError
 from hekla.scheduler.session import PodClass, Session
 from hekla.scheduler.tiers import Tiers
@@ -50,17 +50,48 @@ def _best_nodes(session: Session, tiers: Tiers, of: PodClass, free: Floats, coun
 
 
 def explain(session: Session, tiers: Tiers, of: PodClass, free: Floats) -> FitError:
-    """Why no node takes a pod of the class, each node counted once."""
-    kind = session.snapshot.shapes[of.shape]
-    open_ = np.ones(len(session.snapshot.nodes), dtype=bool)
-    clauses: list[Clause] = []
-    missing = first_missing(free, session.request(of.shape))
-    for column, name in enumerate(session.snapshot.columns.names):
-        text = _NO_SLOT if name == PODS and kind.best_effort else f"Insufficient {name}"
-        clauses += _clause(text, Reason.NOT_ENOUGH_RESOURCES, missing == column, open_)
-    for refusal in tiers.refusals(of):
-        clauses += _clause(refusal.text, refusal.reason, refusal.nodes, open_)
-    return FitError(len(open_), tuple(clauses))
+    """Why no node takes a pod of the class: the first resource a node lacks, or else all that speaks against it."""
+    kind, request, columns = session.snapshot.shapes[of.shape], session.request(of.shape), session.snapshot.columns
+    tally = _Tally(len(free))
+    if not kind.best_effort:
+        later = free.copy()
+        later[:, columns.pods] += session.held_slots
+        missing = first_missing(later, request)
+        for column, name in enumerate(columns.names):
+            tally.count(f"Insufficient {name}", Reason.NOT_ENOUGH_RESOURCES, missing == column)
+        tally.close()
+    tally.count(_NO_SLOT, Reason.NOT_ENOUGH_RESOURCES, free[:, columns.pods] < request[columns.pods])
+    for refusals in tiers.refusals_by_filter(of):
+        for refusal in refusals:
+            tally.count(refusal.text, refusal.reason, refusal.nodes, final=refusal.final)
+        tally.close()
+    return tally.error()
+
+
+class _Tally:
+    """Counts nodes under what speaks against them, until something does that ends the matter."""
+
+    def __init__(self, nodes: int) -> None:
+        self._open: Flags = np.ones(nodes, dtype=bool)
+        self._refused: Flags = np.zeros(nodes, dtype=bool)
+        self._clauses: list[Clause] = []
+
+    def count(self, text: str, reason: Reason, nodes: Flags, *, final: bool = False) -> None:
+        counted = nodes & self._open
+        number = int(np.count_nonzero(counted))
+        if not number:
+            return
+        self._clauses.append(Clause(text, number, reason))
+        self._refused |= counted
+        if final:
+            self._open &= ~counted
+
+    def close(self) -> None:
+        """Nodes refused so far are not counted any more."""
+        self._open &= ~self._refused
+
+    def error(self) -> FitError:
+        return FitError(len(self._open), tuple(self._clauses))
 
 
 def _node_for_one(session: Session, tiers: Tiers, of: PodClass, free: Floats, mask: Flags | None) -> Ints:
@@ -81,11 +112,3 @@ def _open_lines(free: Floats, contested: Asked, mask: Flags | None, lines: slice
     if mask is None:
         return ok
     return mask[lines] if ok is None else np.logical_and(ok, mask[lines], out=ok)
-
-
-def _clause(text: str, reason: Reason, nodes: Flags, open_: Flags) -> list[Clause]:
-    """A clause for the marked nodes nobody has spoken against yet; they are then spoken for."""
-    counted = nodes & open_
-    open_ &= ~counted
-    count = int(np.count_nonzero(counted))
-    return [Clause(text, count, reason)] if count else []

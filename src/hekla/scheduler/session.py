@@ -171,6 +171,7 @@ class Session:
     idle: Floats = field(init=False)
     used: Floats = field(init=False)
     releasing: Floats = field(init=False)
+    held_slots: Floats = field(init=False)  # by node: see `hold_slots`
     pipelined: Floats = field(init=False)
     assumed: Floats = field(init=False)
     ports: dict[int, tuple[HostPort, ...]] = field(init=False)
@@ -201,6 +202,7 @@ class Session:
         self.used = nodes.used.copy(order="F")
         self.idle = nodes.allocatable - nodes.used
         self.releasing = nodes.releasing.copy(order="F")
+        self.held_slots = np.zeros(len(nodes))
         self.pipelined = np.zeros_like(nodes.used)
         self.assumed = nodes.assumed.copy(order="F")
         self.ports = dict(nodes.ports)
@@ -289,6 +291,12 @@ class Session:
             return self.idle
         free: Floats = self.idle + self.releasing - self.pipelined
         return free
+
+    def hold_slots(self) -> None:
+        """Have the slots of pods that were leaving before this cycle began stay taken, whatever else they will free."""
+        pods = self.snapshot.columns.pods
+        self.held_slots += self.releasing[:, pods]
+        self.releasing[:, pods] = 0.0
 
     @property
     def has_later(self) -> bool:

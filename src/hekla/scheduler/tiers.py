@@ -278,7 +278,10 @@ class Tiers:
     # Nodes: a node must pass every filter; scores add up.
 
     def refusals(self, of: PodClass) -> list[Refusal]:
-        return [refusal for plugin in self._filters for refusal in plugin.refusals(of)]
+        return [refusal for refusals in self.refusals_by_filter(of) for refusal in refusals]
+
+    def refusals_by_filter(self, of: PodClass) -> Iterator[Sequence[Refusal]]:
+        return (plugin.refusals(of) for plugin in self._filters)
 
     def node_mask(self, of: PodClass) -> Flags | None:
         """Nodes that pass all filters; None when all do."""

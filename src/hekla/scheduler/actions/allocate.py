@@ -18,7 +18,7 @@ from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
-from hekla.scheduler.session import GroupState, PodClass, Session
+from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session
 from hekla.scheduler.statement import Statement
 from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
@@ -333,9 +333,7 @@ def _goes_on(state: GroupState, failed_role: int) -> bool:
     for role in {*state.failed_roles, failed_role}:
         minimum = minima.get(group.roles[role], 0)
         counts = state.counts_of_role(role)
-        held = sum(
-            counts[status] for status in (PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING)
-        )
+        held = sum(counts[status] for status in READY_STATUSES) + state.pending_best_effort_of_role(role)
         if minimum and held < minimum:
             return False
     return True

@@ -45,6 +45,7 @@ class Predicates(SchedulerPlugin, NodeFilter):
         nodes = session.snapshot.nodes
         self._settled: dict[int, list[Refusal]] = {}
         self._nodes, self._cordoned, self._tainted = nodes.rows, nodes.cordoned, nodes.tainted
+        session.hold_slots()
 
     def refusals(self, of: PodClass) -> Sequence[Refusal]:
         constraints = self.session.constraints(of)
@@ -98,21 +99,34 @@ class Predicates(SchedulerPlugin, NodeFilter):
                 self._add(found, "pod has unbound immediate PersistentVolumeClaims", range(len(self._nodes)))
 
     def _add_by_company(self, found: list[Refusal], constraints: Constraints, kin: int) -> None:
-        crowd, company, nodes = self.session.crowd, constraints.company or Company(), len(self._nodes)
+        company = constraints.company or Company()
         if self.arguments["predicate.PodAffinityEnable"]:
-            if company.sought:
-                self._mark(found, "node(s) didn't match pod affinity rules", without_sought(crowd, company))
-            wrong = with_shunned(crowd, company, nodes)
-            self._mark(found, "node(s) didn't match pod anti-affinity rules", wrong, final=False)
-            wrong = shunned_by_others(crowd, kin, nodes)
-            self._mark(found, "node(s) didn't satisfy existing pods anti-affinity rules", wrong, final=False)
+            self._add_by_affinity(found, company, kin)
+        if self.arguments["predicate.PodTopologySpreadEnable"] and any(rule.hard for rule in company.spread):
+            self._add_by_spread(found, constraints, company)
+
+    def _add_by_affinity(self, found: list[Refusal], company: Company, kin: int) -> None:
+        """A node is told the first of the three."""
+        crowd, nodes = self.session.crowd, len(self._nodes)
+        lonely = without_sought(crowd, company) if company.sought else np.zeros(nodes, dtype=bool)
+        near = with_shunned(crowd, company, nodes) & ~lonely
+        unwelcome = shunned_by_others(crowd, kin, nodes) & ~lonely & ~near
+        self._mark(found, "node(s) didn't match pod affinity rules", lonely)
+        self._mark(found, "node(s) didn't match pod anti-affinity rules", near, final=False)
+        self._mark(found, "node(s) didn't satisfy existing pods anti-affinity rules", unwelcome, final=False)
+
+    def _add_by_spread(self, found: list[Refusal], constraints: Constraints, company: Company) -> None:
+        """A node is told of the first rule it breaks."""
+        crowd, nodes = self.session.crowd, len(self._nodes)
         rules = [rule for rule in company.spread if rule.hard]
-        if rules and self.arguments["predicate.PodTopologySpreadEnable"]:
-            missing = without_label(crowd, rules, nodes)
-            self._mark(found, f"{_UNEVEN} (missing required label)", missing)
-            for rule in rules:
-                eligible = ~missing & counted_nodes(self.session, constraints, rule)
-                self._mark(found, _UNEVEN, too_uneven(crowd, rule, eligible), final=False)
+        placeless = without_label(crowd, rules, nodes)
+        missing, uneven = np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
+        for rule in rules:
+            eligible = ~placeless & counted_nodes(self.session, constraints, rule)
+            missing |= without_label(crowd, [rule], nodes) & ~uneven
+            uneven |= too_uneven(crowd, rule, eligible) & ~missing
+        self._mark(found, f"{_UNEVEN} (missing required label)", missing)
+        self._mark(found, _UNEVEN, uneven, final=False)
 
     def _mark(self, found: list[Refusal], text: str, nodes: Flags, *, final: bool = True) -> None:
         if nodes.any():
