@@ -25,6 +25,11 @@ def test_pods_of_one_owner_share_a_group_of_the_size_the_owner_asks_for() -> Non
     assert group["status"] == {"phase": "Pending"}
 
 
+def test_a_group_that_asks_for_nobody_has_no_minimum() -> None:
+    group = build_group(make.pod("p", spec=GPU), {"scheduling.volcano.sh/group-min-member": "0"})
+    assert "minMember" not in group["spec"]
+
+
 def test_topology_wishes_are_read_from_the_pod() -> None:
     annotations = {"volcano.sh/network-topology-mode": "SOFT", "volcano.sh/network-topology-highest-tier": "2"}
     group = build_group(make.pod("p", annotations=annotations), {})

@@ -9,6 +9,7 @@ from functools import lru_cache
 from hekla.api.core import ACCOUNT_NAME_ANNOTATION, ACCOUNT_TOKEN_SECRET
 from hekla.api.kinds import Kind, Obj
 from hekla.api.pod_rules import pod_spec_problems
+from hekla.api.quantity import InvalidQuantity, parse
 from hekla.apiserver.access.validating import (
     validate_binding_update,
     validate_cluster_role,
@@ -52,6 +53,7 @@ _CONFIG_KEY_TEXT = (
 _ANNOTATION_BYTES = 256 * 1024
 _DATA_BYTES = 1024 * 1024
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _LABEL_NAMED = frozenset({"/namespaces", "/services"})
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
 
@@ -139,6 +141,27 @@ def validate_secret(secret: Obj) -> list[Problem]:
     return problems
 
 
+def validate_claim(claim: Obj) -> list[Problem]:
+    spec = claim.get("spec") or {}
+    modes = spec.get("accessModes") or []
+    problems = [] if modes else [required("spec.accessModes", "at least 1 access mode is required")]
+    problems += [unsupported("spec.accessModes", mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        problems.append(required("spec.resources[storage]"))
+    else:
+        problems += _size_problems(size)
+    return problems
+
+
+def _size_problems(size: str | int) -> list[Problem]:
+    try:
+        fault = "" if parse(size) > 0 else "must be greater than zero"
+    except InvalidQuantity as error:
+        fault = str(error)
+    return [invalid("spec.resources[storage]", str(size), fault)] if fault else []
+
+
 def validate_definition(definition: Obj) -> list[Problem]:
     spec = definition.get("spec") or {}
     problems = [required(f"spec.{name}") for name in ("group", "scope", "versions") if not spec.get(name)]
@@ -164,6 +187,7 @@ VALIDATORS: dict[str, Validator] = {
     "/services": validate_service,
     "/configmaps": validate_data,
     "/secrets": validate_secret,
+    "/persistentvolumeclaims": validate_claim,
     "apiextensions.k8s.io/customresourcedefinitions": validate_definition,
     "rbac.authorization.k8s.io/roles": validate_role,
     "rbac.authorization.k8s.io/clusterroles": validate_cluster_role,

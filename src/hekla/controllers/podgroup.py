@@ -194,7 +194,7 @@ def _spec(pod: Obj, min_member: int) -> Obj:
         "priorityClassName": pod["spec"].get("priorityClassName"),
         "networkTopology": _topology(annotations_of(pod)),
     }
-    return {key: value for key, value in spec.items() if value or key == "minMember"}
+    return {key: value for key, value in spec.items() if value}
 
 
 def _min_member(owner_annotations: Mapping[str, str]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
+from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
 from hekla.api.meta import name_of, uid_of
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -33,6 +33,59 @@ def test_a_claim_is_made_once_and_a_missing_one_is_named() -> None:
         await bench.create(make.new_job("other", volumes=[{"mountPath": "/d", "volumeClaimName": "nothere"}]))
         await bench.settle()
         assert any("pvc nothere is not found" in event for event in await events(bench))
+
+    on_bench(script)
+
+
+def test_an_empty_claim_is_the_servers_to_refuse() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job(volumes=[{"mountPath": "/data", "volumeClaim": {}}]))
+        await bench.settle()
+        told = [event for event in await events(bench) if event.startswith("PVCError")]
+        assert all("spec.accessModes: Required value" in event for event in told)
+        assert told
+
+    on_bench(script)
+
+
+def test_a_timeout_is_told_as_it_is_stored() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartJob", timeout="90s")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        await bench.end("demo-worker-0", "Failed", 1)
+        await bench.settle()
+        assert "ExecuteAction: Execute action RestartJob after 1m30s" in await events(bench)
+
+    on_bench(script)
+
+
+def test_without_a_partition_there_is_none_to_restart() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartPartition")]
+        job = await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        first = {name_of(pod): uid_of(pod) for pod in await bench.until_running(2)}
+        await bench.command("RestartPartition", job)
+        await bench.end("demo-worker-0", "Failed", 1)
+        await bench.settle()
+        status = (await bench.client.get(JOB, "demo", "default"))["status"]
+        assert (status["state"]["phase"], status.get("retryCount", 0)) == ("Running", 0)
+        assert await uids(bench, POD) == first
+        assert await bench.client.find_all(COMMAND, "default") == []
+
+    on_bench(script)
+
+
+def test_a_task_or_pod_that_a_command_does_not_name_is_restarted_in_name_only() -> None:
+    async def script(bench: Bench) -> None:
+        job = await bench.create(make.new_job("demo", make.task("worker", 2)))
+        first = {name_of(pod): uid_of(pod) for pod in await bench.until_running(2)}
+        for action in ("RestartTask", "RestartPod"):
+            await bench.command(action, job)
+            await bench.settle()
+        status = (await bench.client.get(JOB, "demo", "default"))["status"]
+        assert (status["state"]["phase"], status["retryCount"]) == ("Running", 2)
+        assert await uids(bench, POD) == first
 
     on_bench(script)
 
@@ -71,6 +124,7 @@ def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
         pods = await bench.until_running(2)
         owners = {reference["uid"] for pod in pods for reference in pod["metadata"]["ownerReferences"]}
         assert owners == {uid_of(new)}
+        assert not [event for event in await events(bench) if event.startswith("Failed")]
         assert not (await bench.client.get(JOB, "demo", "default"))["status"].get("retryCount")
 
     on_bench(script)

@@ -123,7 +123,7 @@ def test_a_delay_counts_from_what_the_pod_says_so_a_restarted_controller_goes_on
     pods = read_pods([make.job_pod(job, phase="Pending")])
     early = decide(read_job(job), pods, "Inqueue", Waiting(), NOW + timedelta(seconds=20))
     assert (early.order.action, early.next_due) == ("SyncJob", 40.0)
-    assert [reply.delay_text for reply in early.announce] == ["60s"]
+    assert [reply.delay_text for reply in early.announce] == ["1m0s"]
     late = decide(read_job(job), pods, "Inqueue", Waiting(), NOW + timedelta(seconds=60))
     assert late.order.action == "RestartJob"
 

@@ -94,4 +94,4 @@ def test_answers(name: str, job: Job, occurrence: Occurrence, action: str) -> No
 
 
 def test_a_timeout_delays_the_action() -> None:
-    assert answer(a_job(RESTART_POD_LATER), happened("PodPending")) == Answer("RestartPod", 300.0, "5m")
+    assert answer(a_job(RESTART_POD_LATER), happened("PodPending")) == Answer("RestartPod", 300.0, "5m0s")

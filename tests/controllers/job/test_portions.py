@@ -91,12 +91,12 @@ async def made_while(
     creating = asyncio.create_task(writer.create_pods(job, maker, places, command=in_hand))
     await asyncio.wait([creating, asyncio.create_task(first.wait())], return_when=asyncio.FIRST_COMPLETED)
     await meddle(rig, obj)
-    created, failed = await creating
-    assert failed == []
-    assert len((await rig.client.list(POD)).items) == len(created)
+    made = await creating
+    assert made.failed == []
+    assert len((await rig.client.list(POD)).items) == len(made.created)
     for watch in watches:
         watch.cancel()
-    return len(created)
+    return len(made.created)
 
 
 async def _nothing(_: object) -> float | None:

@@ -44,7 +44,7 @@ from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Plan, group_name, plan, victims
 from hekla.controllers.job.status import count_pods, new_status
 from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensure_claims, with_claim_names
-from hekla.controllers.job.writer import JobWriter, PodsFailed
+from hekla.controllers.job.writer import JobWriter, Made, PodsFailed
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
 from hekla.errors import ApiError, NotFound
@@ -136,6 +136,9 @@ class JobController:
     async def _kill(self, scene: Scene, order: Order) -> None:
         job = scene.job
         what = operation(job.phase, order.action)
+        if what is Operation.KILL_TARGET and order.action == JobAction.RESTART_PARTITION and order.occurrence is None:
+            # parity: a Command names no partition, so there is none to restart.
+            return
         targets = victims(job, scene.pods, what, order.action, order.occurrence)
         counts = count_pods(job, scene.pods, [pod.uid for pod in targets])
         after = self._next_phase(job, order.action, counts)
@@ -202,17 +205,19 @@ class JobController:
         if not ending:
             await self._ensure_group(job, scene.group)
         # 4. Pods.
-        created, failed = await self._apply(job, wanted, claims, plugins, evicted, command)
+        made = await self._apply(job, wanted, claims, plugins, evicted, command)
         # 5. Status.
         gone = [pod.uid for pod in (*wanted.delete, *wanted.surplus)]
         # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
-        awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *created)}
-        counts = count_pods(job, scene.pods, gone, created, awaited)
+        awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *made.created)}
+        counts = count_pods(job, scene.pods, gone, made.created, awaited)
         after = self._next_phase(job, JobAction.SYNC_JOB, counts)
         records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in claims}}
         await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
-        if failed:
-            raise PodsFailed(f"Error creating pods: [{' '.join(failed)}]")
+        if made.failed:
+            raise PodsFailed(f"Error creating pods: [{' '.join(made.failed)}]")
+        if made.awaited:
+            raise made.awaited
 
     async def _forward(self, job: Job) -> bool:
         """A queue that extends to other clusters has its jobs say so; True when that was just written."""
@@ -285,16 +290,16 @@ class JobController:
         plugins: list[Configured],
         evicted: Mapping[str, datetime],
         command: str,
-    ) -> tuple[list[Pod], list[str]]:
+    ) -> Made:
         maker = PodMaker(job, claims=claims, plugins=plugins, evicted=evicted, rng=self._rng)
         try:
-            created, failed = await self._write.create_pods(job, maker, wanted.create, command=command)
+            made = await self._write.create_pods(job, maker, wanted.create, command=command)
         except PluginRefused as error:
             self._tell(job, WARNING, "PluginError", str(error))
             raise
         await self._write.mark_pods(job, wanted.surplus)
         await self._write.delete_pods(job, [*wanted.delete, *wanted.surplus])
-        return created, failed
+        return made
 
     def _next_phase(self, job: Job, action: str, counts: Counts) -> Transition:
         last_gang = int((job.obj.get("status") or {}).get("minAvailable") or 0)

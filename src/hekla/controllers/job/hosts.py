@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from hekla.api.kinds import Obj
 from hekla.controllers.job.model import Job, Task
 from hekla.controllers.job.pods import pod_name
 
 
 def task_hosts(job: Job, task: Task) -> list[str]:
+    """Every host of a task by its full name."""
+    return [f"{name}.{_domain(job, task)}" for name in host_names(job, task)]
+
+
+def host_names(job: Job, task: Task) -> list[str]:
     """Every host of a task; a task whose template fixes the hostname has one for all its pods."""
-    spec = (task.obj.get("template") or {}).get("spec") or {}
-    if spec.get("hostname"):
-        return [host(job, task, 0)]
-    return [host(job, task, index) for index in range(task.replicas)]
+    fixed = _pod_spec(task).get("hostname")
+    return [fixed] if fixed else [pod_name(job, task, index) for index in range(task.replicas)]
 
 
 def host(job: Job, task: Task, index: int) -> str:
     """`<pod>.<job>`, relative to the namespace's search domain."""
-    spec = (task.obj.get("template") or {}).get("spec") or {}
-    return f"{spec.get('hostname') or pod_name(job, task, index)}.{spec.get('subdomain') or job.key.name}"
+    return f"{_pod_spec(task).get('hostname') or pod_name(job, task, index)}.{_domain(job, task)}"
+
+
+def _domain(job: Job, task: Task) -> str:
+    return _pod_spec(task).get("subdomain") or job.key.name
+
+
+def _pod_spec(task: Task) -> Obj:
+    return (task.obj.get("template") or {}).get("spec") or {}

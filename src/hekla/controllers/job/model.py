@@ -8,7 +8,7 @@ from datetime import datetime
 
 from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
-from hekla.api.duration import InvalidDuration, parse_duration
+from hekla.api.duration import InvalidDuration, format_duration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, uid_of
 
@@ -174,12 +174,13 @@ def _read_policies(policies: list[Obj] | None) -> tuple[Policy, ...]:
 
 def _read_policy(policy: Obj) -> Policy:
     events = [*(policy.get("events") or ()), *([policy["event"]] if policy.get("event") else [])]
-    text = str(policy.get("timeout") or "")
     try:
-        timeout = parse_duration(text) if text else 0.0
+        timeout = parse_duration(str(policy.get("timeout") or "0"))
     except InvalidDuration:
         timeout = 0.0
-    return Policy(str(policy.get("action") or ""), frozenset(events), int(policy.get("exitCode") or 0), timeout, text)
+    code = int(policy.get("exitCode") or 0)
+    text = format_duration(timeout) if timeout else ""
+    return Policy(str(policy.get("action") or ""), frozenset(events), code, timeout, text)
 
 
 def _moment(text: str | None) -> datetime | None:

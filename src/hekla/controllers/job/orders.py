@@ -62,7 +62,7 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
     if job.phase in KILL_PHASES:
         return Decision(CONVERGE)
     found = [(one, answer(job, one)) for one in occurrences(job, pods, group_phase)]
-    effective = [(one, reply) for one, reply in found if operation(job.phase, reply.action) is not Operation.SYNC]
+    effective = [(one, reply) for one, reply in found if _has_effect(job, one, reply)]
     _forget_others(waiting, effective)
     next_due: float | None = None
     announce: list[Answer] = []
@@ -83,6 +83,13 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
             evicted[one.pod] = one.since or waiting.seen[_mark(one)]
         next_due = remaining if next_due is None else min(next_due, remaining)
     return Decision(CONVERGE, next_due, tuple(announce), evicted)
+
+
+def _has_effect(job: Job, one: Occurrence, reply: Answer) -> bool:
+    if reply.action == JobAction.RESTART_PARTITION and one.partition is None:
+        # parity: what happened in no partition restarts none.
+        return False
+    return operation(job.phase, reply.action) is not Operation.SYNC
 
 
 def _forget_others(waiting: Waiting, effective: list[tuple[Occurrence, Answer]]) -> None:

@@ -97,8 +97,14 @@ def every_container(pod: Obj) -> list[Obj]:
 def open_port(container: Obj, name: str, number: int) -> None:
     """Declare a container port, unless the number is declared already."""
     ports = container.get("ports") or []
-    if all(port.get("containerPort") != number for port in ports):
-        container["ports"] = [*ports, {"name": name, "containerPort": number}]
+    declared = as_port(number)
+    if all(port.get("containerPort") != declared for port in ports):
+        container["ports"] = [*ports, {"name": name, "containerPort": declared}]
+
+
+def as_port(number: int) -> int:
+    """parity: what does not fit 32 bits is cut to them, not refused."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryPoint]) -> Configured:

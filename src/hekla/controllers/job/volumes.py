@@ -51,7 +51,7 @@ async def ensure_claims(client: Client, job: Job) -> None:
         name = volume["volumeClaimName"]
         if RECORD + name in recorded or await client.find(PERSISTENT_VOLUME_CLAIM, name, job.key.namespace):
             continue
-        if not volume.get("volumeClaim"):
+        if volume.get("volumeClaim") is None:
             raise ClaimMissing(
                 f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
             )

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from hekla.api.batch import OUT_OF_SYNC
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
-from hekla.api.meta import Key, is_deleting, is_owned_by, key_of, name_of, namespace_of, uid_of
+from hekla.api.meta import Key, controller_of, is_deleting, is_owned_by, key_of, name_of, namespace_of, uid_of
 from hekla.client.many import in_turns
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
@@ -39,10 +39,14 @@ class PodsFailed(ApiError):
 
 @dataclass(slots=True)
 class Made:
-    """What has come of making pods so far."""
+    """What has come of making pods so far: those that are there, and a line about each that could not be made.
+
+    `awaited` says that a name is still taken by a pod that is going; no fault, but to be looked at again.
+    """
 
     created: list[Pod] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    awaited: Conflict | None = None
     refused: PluginRefused | None = None
 
 
@@ -85,12 +89,10 @@ class JobWriter:
         """Write the Job itself."""
         self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, obj))
 
-    async def create_pods(
-        self, job: Job, maker: PodMaker, wanted: Sequence[Place], *, command: str = ""
-    ) -> tuple[list[Pod], list[str]]:
-        """The pods that are there now, and a line about each that could not be made.
+    async def create_pods(self, job: Job, maker: PodMaker, wanted: Sequence[Place], *, command: str = "") -> Made:
+        """Make what is wanted, as far as it goes.
 
-        They are made in portions, each when its turn comes: other jobs get theirs in between, and when the Job changes
+        Pods are made in portions, each when its turn comes: other jobs get theirs in between, and when the Job changes
         meanwhile the rest is left to the next look at it. `command` is the uid of the Command that is carried out.
         """
         made = Made()
@@ -103,7 +105,7 @@ class JobWriter:
             raise made.refused
         if made.failed:
             self._recorder.event(job.obj, WARNING, "FailedCreate", f"Error creating pods: [{' '.join(made.failed)}]")
-        return made.created, made.failed
+        return made
 
     async def _create_portion(
         self, job: Job, maker: PodMaker, portion: Sequence[Place], made: Made, command: str
@@ -117,7 +119,9 @@ class JobWriter:
             return
         for pod, result in zip(pods, await self._client.create_many(POD, pods, view=PodView), strict=True):
             taken = await self._take_pod(job, pod, result)
-            if isinstance(taken, ApiError):
+            if isinstance(taken, Conflict):
+                made.awaited = taken
+            elif isinstance(taken, ApiError):
                 made.failed.append(f"failed to create pod {name_of(pod)}, err: {taken}")
             else:
                 made.created += read_pods([taken])
@@ -166,10 +170,12 @@ class JobWriter:
         self._runner.wrote(job.key, self._sources.groups, written)
 
     async def _take_pod(self, job: Job, pod: Obj, result: Obj | ApiError) -> Obj | ApiError:
-        """A pod just created, or one of this Job's that was there already."""
+        """A pod just created, or one of this Job's that was there already; Conflict while another's is going."""
         if isinstance(result, AlreadyExists):
             found = await self._client.find(POD, name_of(pod), namespace_of(pod))
-            if found is None or not is_owned_by(found, job.obj):
+            if found is None or is_deleting(found) or _is_of_earlier(job, found):
+                return Conflict(str(result))
+            if not is_owned_by(found, job.obj):
                 return result
             result = found
         if not isinstance(result, ApiError):
@@ -216,3 +222,11 @@ class JobWriter:
                 return await work(item)
             except HeklaError as error:
                 return error
+
+
+def _is_of_earlier(job: Job, pod: Obj) -> bool:
+    """Whether a pod was made for an earlier Job of this name, and so goes with it."""
+    owner = controller_of(pod)
+    if owner is None or not JOB.owns_reference(owner):
+        return False
+    return str(owner["name"]) == job.key.name and str(owner["uid"]) != job.uid

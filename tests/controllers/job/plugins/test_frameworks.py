@@ -68,6 +68,15 @@ def test_tensorflow_roles_can_be_renamed_and_a_fixed_hostname_is_repeated() -> N
     assert board["task"] == {"type": "board", "index": 0}
 
 
+def test_a_tensorflow_task_that_two_roles_name_is_listed_under_the_first() -> None:
+    job = read_job(make.job("tfj", make.task("all", 2)))
+    config = variables(shaped(plugin(TensorFlow, "--ps=all", "--chief=all"), job, "all")["spec"]["containers"][0])
+    assert json.loads(config["TF_CONFIG"]) == {
+        "cluster": {"ps": ["tfj-all-0.tfj:2222", "tfj-all-1.tfj:2222"]},
+        "task": {"type": "chief", "index": 0},
+    }
+
+
 def test_tensorflow_leaves_a_job_of_one_pod_alone() -> None:
     job = read_job(make.job("tfj", make.task("worker", 1)))
     assert "env" not in shaped(plugin(TensorFlow), job, "worker")["spec"]["containers"][0]
@@ -130,6 +139,14 @@ def test_the_waiting_script_gives_up_and_succeeds_as_it_should() -> None:
     ended = subprocess.run(["bash", *command[1:]], capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == 1
     assert ended.stdout.endswith("Timeout waiting for master after 0 seconds\n")
+
+
+def test_a_port_beyond_32_bits_is_cut_where_a_port_is_declared_and_whole_where_it_is_text() -> None:
+    container = shaped(plugin(PyTorch, "--port=4294967318"), torch_job(), "master")["spec"]["containers"][0]
+    assert container["ports"] == [{"name": "pytorchjob-port", "containerPort": 22}]
+    assert variables(container)["MASTER_PORT"] == "4294967318"
+    (service,) = plugin(Ray, "--port=99999999999999999999").objects(read_job(make.job("r", make.task("head"))))
+    assert service.obj["spec"]["ports"][0]["port"] == -1
 
 
 def test_pytorch_without_a_master_changes_nothing() -> None:
@@ -253,6 +270,12 @@ def test_ssh_names_every_pod_in_its_configuration() -> None:
         "Host demo-worker-1\n  HostName demo-worker-1.demo\n  Port 2026\n"
         "Host box\n  HostName box.lab\n  Port 2026\n"
     )
+
+
+def test_ssh_knows_pods_of_a_job_with_dots_in_its_name() -> None:
+    (wanted,) = plugin(Ssh).objects(read_job(make.job("a.b", make.task("w"))))
+    config = base64.b64decode(wanted.obj["data"]["config"]).decode()
+    assert config.splitlines()[2:4] == ["Host a.b-w-0", "  HostName a.b-w-0.a.b"]
 
 
 def test_a_generated_pair_is_one_that_ssh_accepts(tmp_path: Path) -> None:

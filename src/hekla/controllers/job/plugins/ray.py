@@ -10,7 +10,7 @@ from hekla.api.kinds import SERVICE, Obj
 from hekla.api.meta import annotations_of
 from hekla.controllers.job.hosts import host
 from hekla.controllers.job.model import Job, Task
-from hekla.controllers.job.plugin import PluginRefused, Wanted, open_port, owned
+from hekla.controllers.job.plugin import PluginRefused, Wanted, as_port, open_port, owned
 
 
 class Ray:
@@ -55,7 +55,7 @@ class Ray:
         ports = [
             # A number that the head's container has under another name has no port of our name to lead to.
             {"name": name, "port": port, "targetPort": port if port in named else name, "protocol": "TCP"}
-            for name, port in self._ports.items()
+            for name, port in ((name, as_port(number)) for name, number in self._ports.items())
         ]
         service = owned(job, SERVICE, f"{job.key.name}-head-svc", spec={"selector": selector, "ports": ports})
         return [Wanted(SERVICE, service)]

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from hekla.api.job_plugins import Arguments, Flag
 from hekla.api.kinds import SECRET, Obj
-from hekla.controllers.job.hosts import task_hosts
+from hekla.controllers.job.hosts import host_names, task_hosts
 from hekla.controllers.job.model import Job
 from hekla.controllers.job.plugin import Wanted, every_container, owned
 
@@ -57,8 +57,8 @@ class Ssh:
     def _config(self, job: Job) -> str:
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for task in job.tasks:
-            for host in task_hosts(job, task):
-                lines += [f"Host {host.partition('.')[0]}", f"  HostName {host}", f"  Port {self._port}"]
+            for name, host in zip(host_names(job, task), task_hosts(job, task), strict=True):
+                lines += [f"Host {name}", f"  HostName {host}", f"  Port {self._port}"]
         return "\n".join(lines) + "\n"
 
     def _keys(self) -> Obj:

@@ -44,14 +44,21 @@ class TensorFlow:
         return []
 
     def _config(self, pod: Obj, job: Job) -> Obj:
-        members = {role: self._members(job, job.task(self._task_of[role])) for role in _CLUSTER_ORDER}
-        task = annotations_of(pod)[TASK_SPEC]
-        role = next((role for role in _TYPE_ORDER if self._task_of[role] == task), task)
+        name = annotations_of(pod)[TASK_SPEC]
+        members = {
+            role: [host for task in job.tasks for host in self._members(job, task, role)] for role in _CLUSTER_ORDER
+        }
         return {
             "cluster": {role: hosts for role, hosts in members.items() if hosts},
-            "task": {"type": role, "index": int(annotations_of(pod)[TASK_INDEX])},
+            "task": {"type": self._role(name, _TYPE_ORDER) or name, "index": int(annotations_of(pod)[TASK_INDEX])},
         }
 
-    def _members(self, job: Job, task: Task | None) -> list[str]:
+    def _members(self, job: Job, task: Task, role: str) -> list[str]:
+        if self._role(task.name, _CLUSTER_ORDER) != role:
+            return []
         # parity: a fixed hostname is repeated for every replica here.
-        return [f"{host(job, task, index)}:{self._port}" for index in range(task.replicas)] if task else []
+        return [f"{host(job, task, index)}:{self._port}" for index in range(task.replicas)]
+
+    def _role(self, task: str, order: tuple[str, ...]) -> str:
+        """The first role that names a task; none for a task that no role names."""
+        return next((role for role in order if self._task_of[role] == task), "")
