@@ -105,5 +105,7 @@ def check(world: Miniature, expect: dict[str, Any]) -> None:
         assert world.waiting_of(group) == tuple(reason)
     for group, events in expect.get("events", {}).items():
         assert set(events) <= set(world.events[f"PodGroup/{group}"])
+    for group, events in expect.get("all_events", {}).items():
+        assert world.events[f"PodGroup/{group}"] == events
     for queue, allocated in expect.get("allocated", {}).items():
         assert world.objects["Queue", queue]["status"]["allocated"] == allocated

@@ -30,7 +30,8 @@ class Placed:
         )
 
     def keep(self, session: Session) -> None:
-        self.state.tried.clear()
+        for position in self.positions.tolist() if self.state.tried else ():
+            self.state.tried.pop(position, None)
         if self.cleared:
             self.state.cleared.update(self.positions.tolist())
         if self.status is PodStatus.ALLOCATED:

@@ -38,8 +38,9 @@ def test_nobody_gets_more_than_asked_or_allowed_and_all_together_no_more_than_th
     assert deserved.sum() <= total + 1
 
 
-def test_a_share_of_nothing_is_whole_once_anything_is_used() -> None:
+def test_a_share_is_that_of_the_resource_one_has_most_of_among_those_one_is_entitled_to() -> None:
     nothing = [0.0, 0.0]
     assert share(nothing, nothing) == 0
-    assert share([1.0, 0.0], nothing) == 1
+    assert share([1.0, 0.0], nothing) == 0
     assert share([1.0, 3.0], [4.0, 4.0]) == 0.75
+    assert share([1.0, 3.0], [4.0, 0.0]) == 0.25

@@ -12,8 +12,8 @@ _MOST_ROUNDS = 10_000
 
 
 def share(used: Sequence[float], entitled: Sequence[float]) -> float:
-    """The largest used fraction of what one is entitled to; of nothing, nothing is 0 and something is 1."""
-    return max(amount / limit if limit > 0 else float(amount > 0) for amount, limit in zip(used, entitled))
+    """The largest used fraction of what one is entitled to; what one is not entitled to at all does not count."""
+    return max((amount / limit for amount, limit in zip(used, entitled) if limit >= TOLERANCE), default=0.0)
 
 
 def water_fill(total: Floats, weight: Floats, request: Floats, ceiling: Floats, floor: Floats) -> Floats:

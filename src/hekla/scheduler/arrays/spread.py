@@ -131,7 +131,7 @@ class SpreadOfClass(Bounded):
 
     spread: Spread
     assumed: tuple[float, float]
-    balanced: Sequence[tuple[int, float]]  # column, amount
+    balanced: Sequence[tuple[int, float]]  # column, amount; none for pods for which balance does not count
     crowded: bool  # promises or leaving pods about: what fits may still add up to more than there is
 
     @property
@@ -145,7 +145,7 @@ class SpreadOfClass(Bounded):
         total = np.zeros(len(_at(spread.allocatable, 0, lines)))
         if spread.least or spread.most:
             total += self._room(lines, placed)
-        if spread.balance:
+        if spread.balance and self.balanced:
             total += spread.balance * self._balance(lines, placed)
         return total
 

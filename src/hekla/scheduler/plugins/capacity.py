@@ -192,7 +192,7 @@ class Capacity(
         if queue.state is not QueueState.OPEN:
             return not_open(queue)
         trouble = self._tree.trouble(queue.name) if self._tree else ""
-        return Unfit(Reason.QUEUE_UNUSABLE, trouble) if trouble else None
+        return Unfit(Reason.QUEUE_UNUSABLE, trouble, told=False) if trouble else None
 
     def _rank(self, name: str) -> tuple[float, float]:
         account = self._accounts.get(name)

@@ -62,8 +62,11 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         if not self._spread.counts:
             return None
         kind, request = self.session.snapshot.shapes[shape], self.session.request(shape)
-        # A GPU counts for the balance of a node only with pods that ask for one.
+        # A GPU counts for the balance of a node only with pods that ask for one. With pods that ask for nothing there
+        # is no balance: they would all go to the one node that has most of it.
         balanced = [(column, float(request[column])) for column in self._balanced if column < 2 or request[column] > 0]
+        if not any(amount for _, amount in balanced):
+            balanced = []
         crowded = self.session.has_later
         return SpreadOfClass(self._spread, (kind.assumed_cpu, kind.assumed_memory), balanced, crowded)
 
