@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
@@ -100,6 +100,40 @@ class Severable(Relay):
     def check(self) -> None:
         if self.cut.is_set():
             raise Disconnected("cut off")
+
+
+async def _nothing(request: str) -> None:
+    """What happens to a request that nobody disturbs."""
+
+
+class Disturbed(Severable):
+    """`before` is awaited with each request, "METHOD path", before it is sent, and may answer it; `after` before its
+    answer is handed on. Both may raise."""
+
+    def __init__(
+        self,
+        inner: Transport,
+        before: Callable[[str], Awaitable[Answer | None]] = _nothing,
+        after: Callable[[str], Awaitable[None]] = _nothing,
+    ) -> None:
+        super().__init__(inner)
+        self.before = before
+        self.after = after
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> Answer:
+        answer = await self.before(f"{method} {path}")
+        if answer is None:
+            answer = await super().send(method, path, body=body, headers=headers, timeout=timeout)
+            await self.after(f"{method} {path}")
+        return answer
 
 
 class BreaksAtWrite(Severable):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter as Tally
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
@@ -46,6 +46,14 @@ class PlainCounter(Collector):
         for values, count in self._counts.items():
             metric.add_sample(self._name, dict(zip(self._labels, values, strict=True)), count)
         yield metric
+
+
+def tell_whether_leading(registry: CollectorRegistry, lease: str, leads: Callable[[], bool]) -> None:
+    """Under the name that all of Kubernetes' components have for it."""
+    gauge = Gauge(
+        "leader_election_master_status", "Whether we hold a Lease (1) or stand by.", ("name",), registry=registry
+    )
+    gauge.labels(lease).set_function(leads)
 
 
 @contextlib.asynccontextmanager

@@ -27,3 +27,14 @@ def test_only_who_asks_for_it_gets_what_a_node_needs() -> None:
 
     assert about_nodes(access_manifests()) == []
     assert about_nodes(access_manifests(with_node=True)) == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
+
+
+def test_who_may_lead_may_touch_its_own_lease_and_no_other() -> None:
+    roles = [obj for obj in access_manifests() if obj["kind"] == "Role"]
+    named = {name_of(role): [(rule["verbs"], rule.get("resourceNames")) for rule in role["rules"]] for role in roles}
+    assert named == {
+        "hekla-controllers-lease": [(["create"], None), (["get", "update"], ["vc-controller-manager"])],
+        "hekla-scheduler-lease": [(["create"], None), (["get", "update"], ["volcano"])],
+    }
+    assert {rule["resources"][0] for role in roles for rule in role["rules"]} == {"leases"}
+    assert {role["metadata"]["namespace"] for role in roles} == {"volcano-system"}

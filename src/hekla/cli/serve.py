@@ -12,12 +12,14 @@ from urllib.parse import urlsplit
 
 import click
 
-from hekla.api.duration import parse_duration
 from hekla.cli.cluster import machine_options
 from hekla.cli.connection import ClusterOptions, cluster_options
+from hekla.cli.election import election_of, election_options
+from hekla.cli.parameters import Duration
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.layout import Layout, default_data_dir, default_images
+from hekla.local.manifests import LEASES
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 
@@ -60,6 +62,7 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
 )
 @click.option("--enable-metrics", is_flag=True, help="Serve figures for Prometheus at /metrics.")
 @click.option("--listen-address", default=":8081", help="Where to serve them.")
+@election_options
 @click.option("--log-level", default="info", type=_LEVELS)
 def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the job, queue, podgroup and garbage controllers.
@@ -71,14 +74,17 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     async def run(ready: Ready) -> None:
         from hekla import controllers as volcano
 
+        say_ready = _once(lambda: ready("controllers"))
         async with cluster.connection().client() as client:
+            election = election_of(cluster, client, flags, name=LEASES["controllers"], standing_by=say_ready)
             await volcano.run(
-                client,
+                election.fenced(client) if election else client,
                 clock=SystemClock(),
                 rng=random.SystemRandom(),
                 schedulers=tuple(flags["scheduler_name"]),
                 metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
-                ready=lambda: ready("controllers"),
+                election=election,
+                ready=say_ready,
             )
 
     _serve(run, log_level)
@@ -89,11 +95,12 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--scheduler-conf", type=_FILE, default=None, help="Actions, tiers and plugins, as upstream's file.")
 @click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are ours.")
 @click.option("--plugins-dir", type=_FOLDER, default=None, help="Python files with plugins of your own.")
-@click.option("--plugin-budget", default="2s", help="Longest call of a plugin of your own.")
+@click.option("--plugin-budget", type=Duration(), default="2s", help="Longest call of a plugin of your own.")
 @click.option("--default-queue", default="default")
-@click.option("--schedule-period", default="1s", help="Longest pause between two cycles.")
+@click.option("--schedule-period", type=Duration(), default="1s", help="Longest pause between two cycles.")
 @click.option("--enable-metrics", is_flag=True, help="Serve figures for Prometheus at /metrics.")
 @click.option("--listen-address", default=":8080", help="Where to serve them.")
+@election_options
 @click.option("--log-level", default="info", type=_LEVELS)
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the gang scheduler.
@@ -109,18 +116,22 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             scheduler_names=tuple(flags["scheduler_name"]),
             conf=flags["scheduler_conf"],
             plugins_dir=flags["plugins_dir"],
-            plugin_seconds=_seconds("--plugin-budget", flags["plugin_budget"]),
+            plugin_seconds=flags["plugin_budget"],
             default_queue=flags["default_queue"],
             metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
-            period=_seconds("--schedule-period", flags["schedule_period"]),
+            period=flags["schedule_period"],
         )
+        names, say_ready = settings.scheduler_names, _once(lambda: ready("scheduler"))
+        lease = names[0] if len(names) == 1 else LEASES["scheduler"]
         async with cluster.connection().client() as client:
+            election = election_of(cluster, client, flags, name=lease, standing_by=say_ready)
             await volcano.run(
-                client,
+                election.fenced(client) if election else client,
                 clock=SystemClock(),
                 rng=random.SystemRandom(),
                 settings=settings,
-                ready=lambda: ready("scheduler"),
+                election=election,
+                ready=say_ready,
             )
 
     _serve(run, log_level)
@@ -272,11 +283,10 @@ def _enabled_paths(flags: dict[str, Any]) -> set[str]:
     return wanted or (known if flags["admission_conf"] else known - {"/pods/mutate"})
 
 
-def _seconds(flag: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise UsageError(f"{flag} {text!r} is not a duration such as 500ms, 1s or 5m") from None
+def _once(say: Callable[[], None]) -> Callable[[], None]:
+    """One who stands by is ready, and does not become so again by leading."""
+    left = [say]
+    return lambda: left.pop()() if left else None
 
 
 def _serve(run: Any, log_level: str) -> None:

@@ -70,6 +70,10 @@ class Client:
         # However many callers have many to write, a server that takes them one by one is not flooded.
         self._turn = asyncio.Semaphore(_IN_FLIGHT)
 
+    def through(self, transport: Transport) -> Client:
+        """The same client on another connection."""
+        return Client(transport, user_agent=self._headers["User-Agent"], on_warning=self._on_warning)
+
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Obj:
         return await self._object("GET", kind.path(namespace, name))
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from hekla.api.batch import SCHEDULER_NAME
+from hekla.client.lease import Election
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
@@ -20,7 +21,7 @@ from hekla.controllers.metrics import ControllerMetrics
 from hekla.controllers.podgroup import PodGroupController
 from hekla.controllers.queue import QueueController
 from hekla.controllers.sources import Sources
-from hekla.metrics import serving_metrics
+from hekla.metrics import serving_metrics, tell_whether_leading
 
 COMPONENT = "vc-controller-manager"
 
@@ -32,11 +33,13 @@ async def run(
     rng: random.Random,
     schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
     metrics_address: str = "",
+    election: Election | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Run all controllers until cancelled. `ready` is called once they are at work and Jobs can be taken.
 
-    Their figures are served at `metrics_address`, if there is one.
+    Their figures are served at `metrics_address`, if there is one. Where there is an election they begin once it is
+    won; `client` should be fenced by it.
     """
     sources = Sources(client, rng)
     metrics = ControllerMetrics(sources, clock)
@@ -48,22 +51,24 @@ async def run(
     garbage = GarbageController(client, sources, clock=clock)
     flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
     templates = JobTemplateController(client, sources)
-    try:
-        async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
-            if metrics_address:
-                await stack.enter_async_context(serving_metrics(metrics.registry, metrics_address))
-            for informer in sources:
-                tasks.create_task(informer.run())
-            await sources.synced()
-            tasks.create_task(recorder.run())
-            queues.start()
-            for controller in (queues, jobs, groups, emptied, garbage, flows, templates):
-                tasks.create_task(controller.runner.run())
-            await queues.settled()
-            if ready is not None:
-                ready()
-    finally:
-        await recorder.flush()
+    async with contextlib.AsyncExitStack() as stack:
+        if metrics_address:
+            await stack.enter_async_context(serving_metrics(metrics.registry, metrics_address))
+        if election is not None:
+            tell_whether_leading(metrics.registry, election.name, lambda: election.leads)
+            await stack.enter_async_context(election.won())
+        stack.push_async_callback(recorder.flush)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        for informer in sources:
+            tasks.create_task(informer.run())
+        await sources.synced()
+        tasks.create_task(recorder.run())
+        queues.start()
+        for controller in (queues, jobs, groups, emptied, garbage, flows, templates):
+            tasks.create_task(controller.runner.run())
+        await queues.settled()
+        if ready is not None:
+            ready()
 
 
 __all__ = ["run"]

@@ -9,7 +9,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from hekla.api.kinds import Obj
+from hekla.api.batch import SCHEDULER_NAME
+from hekla.api.kinds import LEASE, ROLE, ROLE_BINDING, Obj
 from hekla.local.roles import LABELS, component_binding, component_role, people_roles
 
 # Upstream's, which the webhook configurations leave alone.
@@ -19,6 +20,9 @@ WEBHOOK_PORT = 8443
 _TLS_SECRET = "hekla-webhook-tls"  # noqa: S105 - its name
 _TLS_PATH = "/etc/hekla/tls"
 _INSTALLED = ("controllers", "scheduler", "webhook")
+# Of which several may run and one acts: the Lease each holds meanwhile, as upstream calls it.
+LEASES = {"controllers": "vc-controller-manager", "scheduler": SCHEDULER_NAME}
+_REPLICAS = 2
 _CERTIFICATE = "hekla.dev/certificate-digest"
 _RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 
@@ -44,6 +48,8 @@ def access_manifests(*, with_node: bool = False) -> list[Obj]:
         found.append(component_role(component))
         subject = {"kind": "ServiceAccount", "name": account_name(component), "namespace": NAMESPACE}
         found.append(component_binding(component, subject))
+        if component in LEASES:
+            found += _lease_access(component, LEASES[component], subject)
     return found + people_roles()
 
 
@@ -54,7 +60,7 @@ def component_manifests(image: str, tls: WebhookTls) -> list[Obj]:
         "--tls-private-key-file", f"{_TLS_PATH}/tls.key", "--ca-cert-file", f"{_TLS_PATH}/ca.crt",
     ]  # fmt: skip
     secret = {"ca.crt": tls.authority, "tls.crt": tls.certificate, "tls.key": tls.key}
-    webhook = _deployment("webhook", image, serving, replicas=2)
+    webhook = _deployment("webhook", image, serving)
     # A certificate is read once: with another one, the pods start anew.
     digest = hashlib.sha256(tls.authority + tls.certificate).hexdigest()[:16]
     webhook["spec"]["template"]["metadata"]["annotations"] = {_CERTIFICATE: digest}
@@ -66,9 +72,8 @@ def component_manifests(image: str, tls: WebhookTls) -> list[Obj]:
             type="kubernetes.io/tls",
             stringData={name: value.decode() for name, value in secret.items()},
         ),
-        # One of each: two would do the same work twice.
-        _deployment("controllers", image, []),
-        _deployment("scheduler", image, []),
+        # One of two acts and the other stands by: a machine that is lost costs seconds.
+        *(_deployment(component, image, ["--leader-elect=true"]) for component in LEASES),
         webhook,
         _object(
             "v1",
@@ -101,7 +106,21 @@ def account_name(component: str) -> str:
     return f"hekla-{component}"
 
 
-def _deployment(component: str, image: str, arguments: list[str], *, replicas: int = 1) -> Obj:
+def _lease_access(component: str, lease: str, subject: Obj) -> list[Obj]:
+    """Its own Lease and no other; to make one cannot be granted by name."""
+    name = f"{account_name(component)}-lease"
+    rules = [
+        {"apiGroups": [LEASE.group], "resources": [LEASE.plural], "verbs": ["create"]},
+        {"apiGroups": [LEASE.group], "resources": [LEASE.plural], "resourceNames": [lease], "verbs": ["get", "update"]},
+    ]
+    role = {"apiGroup": ROLE.group, "kind": ROLE.kind, "name": name}
+    return [
+        _object(ROLE.api_version, ROLE.kind, name, rules=rules),
+        _object(ROLE_BINDING.api_version, ROLE_BINDING.kind, name, roleRef=role, subjects=[subject]),
+    ]
+
+
+def _deployment(component: str, image: str, arguments: list[str]) -> Obj:
     labels = {**LABELS, **_selector(component)}
     container: Obj = {
         "name": component,
@@ -131,12 +150,19 @@ def _deployment(component: str, image: str, arguments: list[str], *, replicas: i
             "fsGroup": 65532,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": _selector(component)},
+            }
+        ],
         "containers": [container],
         "volumes": volumes,
     }
     spec = {
-        "replicas": replicas,
-        "strategy": {"type": "RollingUpdate" if replicas > 1 else "Recreate"},
+        "replicas": _REPLICAS,
         "selector": {"matchLabels": _selector(component)},
         "template": {"metadata": {"labels": labels}, "spec": pod},
     }

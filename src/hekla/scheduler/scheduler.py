@@ -19,12 +19,13 @@ from pathlib import Path
 from hekla.api.kinds import PRIORITY_CLASS, QUEUE, Kind
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
+from hekla.client.lease import Election
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, Disconnected
 from hekla.log import get_logger
-from hekla.metrics import serving_metrics
+from hekla.metrics import serving_metrics, tell_whether_leading
 from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
@@ -68,11 +69,16 @@ async def run(
     rng: random.Random,
     settings: SchedulerSettings,
     executor: Executor | None = None,
+    election: Election | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Schedule until cancelled. Cycles run in `executor`, or inline where there is none."""
+    """Schedule until cancelled. Cycles run in `executor`, or inline where there is none.
+
+    Where there is an election, from when it is won; `client` should be fenced by it.
+    """
     scheduler = _Scheduler(client, clock, rng, settings, executor)
-    await scheduler.run(ready)
+    async with scheduler.serving_metrics(election), election.won() if election else contextlib.nullcontext():
+        await scheduler.run(ready)
 
 
 class _Scheduler:
@@ -117,7 +123,7 @@ class _Scheduler:
 
     async def run(self, ready: Callable[[], None] | None) -> None:
         sources: list[Informer | PodFeed] = [*self._informers(), self._pods]
-        async with self._serving_metrics(), asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as tasks:
             for source in sources:
                 tasks.create_task(source.run())
             tasks.create_task(self._recorder.run())
@@ -135,10 +141,12 @@ class _Scheduler:
                 self._cancel_retry()
 
     @contextlib.asynccontextmanager
-    async def _serving_metrics(self) -> AsyncIterator[None]:
+    async def serving_metrics(self, election: Election | None) -> AsyncIterator[None]:
         if self._metrics is None:
             yield
             return
+        if election is not None:
+            tell_whether_leading(self._metrics.registry, election.name, lambda: election.leads)
         async with serving_metrics(self._metrics.registry, self._settings.metrics_address):
             yield
 
