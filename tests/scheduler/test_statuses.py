@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import cast
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Any, cast
 
+from hekla.api.kinds import POD, Kind, Obj
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import LoopClock
+from hekla.errors import NotFound
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.statuses import Statuses
 from tests.integration.virtual_loop import run_virtually
 from tests.scheduler.miniature import queue_object
 from tests.scheduler.test_binder import Events
-from tests.scheduler.test_cache import made, small_cache
+from tests.scheduler.test_cache import made, pod, small_cache
 
 
 def test_a_queue_that_is_gone_is_forgotten() -> None:
@@ -31,3 +36,59 @@ def test_a_queue_that_is_gone_is_forgotten() -> None:
         assert set(statuses._held) == {"default"}
 
     run_virtually(main())
+
+
+class Notes:
+    """A server and a recorder that only note which pods were written to, and what was said."""
+
+    def __init__(self) -> None:
+        self.pods: list[str] = []
+        self.events: list[str] = []
+
+    async def patch(self, kind: Kind, name: str, patch: Obj, *_: Any, **__: Any) -> Obj:
+        if kind is POD:
+            self.pods.append(name)
+        raise NotFound("only noted")
+
+    def event(self, _: Any, __: str, reason: str, ___: str) -> None:
+        self.events.append(reason)
+
+
+def written_while(arrivals: Iterable[float], until: float) -> Notes:
+    """What was written by then about a gang that wants a hundred pods, of which one came at each of these moments."""
+    notes = Notes()
+
+    async def main() -> None:
+        cache = small_cache(pods=0, minimum=100)
+        statuses = Statuses(
+            cast(Client, notes), cache, cast(Recorder, notes), clock=LoopClock(), period=1.0, in_flight=1, wake=bool
+        )
+
+        def come(number: int) -> None:
+            cache.put_pod(pod(number))
+            statuses.take(run_cycle(cache.snapshot(), default_config()))
+
+        loop = asyncio.get_running_loop()
+        for number, moment in enumerate(arrivals):
+            loop.call_later(moment, come, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(statuses.run(), until)
+
+    run_virtually(main())
+    return notes
+
+
+def test_nobody_complains_of_a_gang_while_its_pods_are_coming() -> None:
+    notes = written_while([0.8 * number for number in range(10)], until=8.1)
+    assert (notes.pods, notes.events) == ([], [])
+
+
+def test_a_gang_that_has_stopped_growing_is_complained_about() -> None:
+    notes = written_while([0.8 * number for number in range(10)], until=8.5)
+    assert len(notes.pods) == 10
+    assert notes.events == ["Unschedulable"]
+
+
+def test_a_gang_that_grows_for_ever_is_complained_about_in_the_end() -> None:
+    assert not written_while([0.8 * number for number in range(60)], until=29.5).pods
+    assert written_while([0.8 * number for number in range(60)], until=30.5).pods

@@ -95,6 +95,9 @@ class Cache:
         changed = self._swap(before, self._effective(pod.uid))
         return changed and not (before is None and self._is_still_filling(pod))
 
+    def pods_in(self, group: Key) -> int:
+        return len(self._members.get(group, ()))
+
     def refresh_pod(self, obj: Obj) -> bool:
         """A pod as the server answered us: it may be gone by the time the answer is read, and then stays gone."""
         return uid_of(obj) in self._pods and self.put_pod(obj)

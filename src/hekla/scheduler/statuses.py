@@ -32,6 +32,7 @@ _REMEMBERED_EVENTS = 10_000
 _REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
 _ERROR = "SchedulerError"
+_PATIENCE = 30  # periods after which a gang that is still being made is complained about
 _READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
@@ -53,7 +54,17 @@ class _EventWish:
     announcement: Announcement
 
 
-_Wish = _GroupWish | _PodWish | _EventWish | QueueOutcome
+@dataclass(frozen=True, slots=True)
+class _FillingWish:
+    """What to say of a gang that lacks pods, unless more of them come meanwhile."""
+
+    outcome: GroupOutcome
+    cycle_id: str
+    since: float  # when the first pods of it were there
+    grown: float  # when it had fewer pods last
+
+
+_Wish = _GroupWish | _PodWish | _EventWish | _FillingWish | QueueOutcome
 
 
 class Statuses:
@@ -130,6 +141,8 @@ class Statuses:
                 await self._write_pod(wish)
             elif isinstance(wish, _EventWish):
                 self._tell(wish.row, wish.announcement)
+            elif isinstance(wish, _FillingWish):
+                self._end_filling(key, wish)
             else:
                 await self._write_queue(wish)
             self._note_written(key)
@@ -158,7 +171,40 @@ class Statuses:
         row = self._cache.group(outcome.group.row.key)
         if row is None or row.uid != outcome.group.row.uid:
             return
-        self._wish_events(row, outcome)
+        filling = ("filling", row.uid)
+        if outcome.filling and row.status.get("phase") == outcome.phase:
+            self._wishes.pop(("event", row.uid), None)
+            self._wishes.pop(("group", row.uid), None)
+            self._wish_filling(filling, outcome, cycle_id)
+            return
+        self._wishes.pop(filling, None)
+        self._say(row, outcome, cycle_id, patience=self._period)
+
+    def _wish_filling(self, key: tuple[str, str], outcome: GroupOutcome, cycle_id: str) -> None:
+        """A gang that is being made is not complained about, pod by pod, before it has stopped growing."""
+        since = grown = self._clock.monotonic()
+        earlier = self._wishes.get(key)
+        if isinstance(earlier, _FillingWish):
+            since = earlier.since
+            if len(earlier.outcome.group.pods) == len(outcome.group.pods):
+                grown = earlier.grown
+        self._wish(key, _FillingWish(outcome, cycle_id, since, grown), after=self._period)
+
+    def _end_filling(self, key: tuple[str, str], wish: _FillingWish) -> None:
+        group, now = wish.outcome.group, self._clock.monotonic()
+        row = self._cache.group(group.row.key)
+        if row is None or row.uid != group.row.uid:
+            return
+        if self._cache.pods_in(group.row.key) != len(group.pods):
+            wish = replace(wish, grown=now)
+        quiet = min(wish.grown, wish.since + (_PATIENCE - 1) * self._period) + self._period
+        if now < quiet:
+            self._wish(key, replace(wish), after=quiet - now)
+        else:
+            self._say(row, wish.outcome, wish.cycle_id, patience=0.0)
+
+    def _say(self, row: PodGroup, outcome: GroupOutcome, cycle_id: str, *, patience: float) -> None:
+        self._wish_events(row, outcome, patience)
         key = ("group", row.uid)
         if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
             self._wishes.pop(key, None)
@@ -166,36 +212,33 @@ class Statuses:
             self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome))
         for pod, condition in outcome.pod_conditions:
             if not _says(pod.condition, condition):
-                self._wish_pod(pod, condition)
+                self._wish_pod(pod, condition, patience)
 
-    def _wish_pod(self, pod: Pod, condition: Condition) -> None:
+    def _wish_pod(self, pod: Pod, condition: Condition, patience: float) -> None:
         earlier = self._wishes.get(("pod", pod.uid))
         if isinstance(earlier, _PodWish) and earlier.condition.nominated and not condition.nominated:
             # For which node others left is not taken back by what a later cycle finds.
             condition = replace(condition, nominated=earlier.condition.nominated)
         # That a pod waits is worth saying once it has waited: most go within the second. That others leave for it is
         # news at once.
-        after = 0.0 if condition.nominated else self._period
-        self._wish(("pod", pod.uid), _PodWish(pod, condition), after=after)
+        self._wish(("pod", pod.uid), _PodWish(pod, condition), after=0.0 if condition.nominated else patience)
 
     def _group_delay(self, row: PodGroup, outcome: GroupOutcome) -> float:
-        """A new phase and a new verdict are news; counts, and a gang that is only just being made, can wait."""
+        """A new phase and a new verdict are news; counts can wait."""
         if row.status.get("phase") != outcome.phase:
             return 0.0
-        if outcome.filling:
-            return self._period
         wanted, conditions = outcome.condition, list(row.status.get("conditions") or ())
         if wanted is None or outcome.settling or is_said(conditions, wanted):
             return self._patience(("group", row.uid))
         # Other words for what was said before are said when they have held for a while.
         return self._period if any(condition.get("type") == wanted.type for condition in conditions) else 0.0
 
-    def _wish_events(self, row: PodGroup, outcome: GroupOutcome) -> None:
+    def _wish_events(self, row: PodGroup, outcome: GroupOutcome, patience: float) -> None:
         complaint = ("event", row.uid)
         self._wishes.pop(complaint, None)
         for told in outcome.announcements:
             if told.type == WARNING:
-                self._wish(complaint, _EventWish(row, told), after=self._period)
+                self._wish(complaint, _EventWish(row, told), after=patience)
             else:
                 self._tell(row, told)
 
