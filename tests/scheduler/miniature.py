@@ -50,6 +50,7 @@ class Miniature:
         self.now = 0.0  # seconds since the first object was made
         self.cycles = 0
         self._seconds = 0
+        self._made = 0
 
     def add(self, given: dict[str, Any]) -> None:
         """Objects in the short shape: nodes, queues, classes, groups with their pods, pods."""
@@ -72,7 +73,8 @@ class Miniature:
 
     def put(self, obj: Obj) -> None:
         meta = obj["metadata"]
-        meta.setdefault("uid", f"uid-{len(self.objects):05}")
+        self._made += 1
+        meta.setdefault("uid", f"uid-{self._made:05}")
         meta.setdefault("creationTimestamp", f"2030-01-01T00:{self._seconds // 60:02}:{self._seconds % 60:02}Z")
         meta.setdefault("resourceVersion", "1")
         name = (obj.get("spec") or {}).get("priorityClassName")
@@ -301,7 +303,9 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
     ):
         if short in given:
             spec[long] = given[short]
-    phase = given.get("phase", "Running" if "node" in given else "Pending")
+    status: dict[str, Any] = {"phase": given.get("phase", "Running" if "node" in given else "Pending")}
+    if "since" in given:
+        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": given["since"]}]
     return {
         "kind": "Pod",
         "metadata": {
@@ -311,7 +315,7 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
             "labels": labels,
         },
         "spec": spec,
-        "status": {"phase": phase},
+        "status": status,
     }
 
 

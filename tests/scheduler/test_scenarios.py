@@ -39,7 +39,6 @@ ELSEWHERE = {
     "39e": "scheduler/test_blame.py test_one_that_cannot_work_at_all_holds_everything_back_and_says_so",
 }
 NOT_YET = {
-    "20b": "plugin cdp",
     "28c": "network topology",
     "37c": "volumes bound by the scheduler",
     "39a": "plugin tdm",

@@ -17,6 +17,7 @@ import msgspec
 
 from hekla.api import batch, scheduling
 from hekla.api.core import PodPhase
+from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
 from hekla.scheduler.reading import Shapes
@@ -24,6 +25,7 @@ from hekla.scheduler.rows import NO_LABELS, Condition, Pod, PodStatus, Shape
 
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
+COOLDOWN = "volcano.sh/cooldown-time"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _NOTHING = msgspec.Raw(b"")
 _EMPTY = (b"", b"null", b"[]", b"{}")
@@ -39,6 +41,7 @@ class Annotations(_Form):
     role: str = msgspec.field(default="", name=batch.TASK_SPEC)
     priority: str = msgspec.field(default="", name=TASK_PRIORITY)
     preemptable: str = msgspec.field(default="", name=PREEMPTABLE)
+    cooldown: str = msgspec.field(default="", name=COOLDOWN)
 
 
 class Metadata(_Form):
@@ -82,6 +85,7 @@ class ConditionForm(_Form):
     status: str = ""
     reason: str | None = None
     message: str | None = None
+    last_transition_time: str | None = None
 
 
 class Status(_Form):
@@ -140,6 +144,7 @@ class PodReader:
             # parity: pods may be made to leave unless they say otherwise; a text that is no boolean says so.
             preemptable=(annotations.preemptable or labels.get(PREEMPTABLE) or "true") in _TRUE,
             preempts=spec.preemption_policy != "Never",
+            spared_until=_spared_until(labels.get(COOLDOWN) or annotations.cooldown, status),
             priority_class=sys.intern(spec.priority_class_name or ""),
             labels=labels,
             claims=_claim_names(meta.name, spec.volumes),
@@ -280,6 +285,22 @@ def _claim_names(pod: str, volumes: msgspec.Raw) -> tuple[str, ...]:
         elif volume.get("ephemeral"):
             names.append(f"{pod}-{volume.get('name')}")
     return tuple(names)
+
+
+def _spared_until(cooldown: str, status: Status) -> float:
+    """When the time is over that the pod asks for after it was given its node; a text that is no time asks for none."""
+    if not cooldown:
+        return 0.0
+    try:
+        seconds = parse_duration(cooldown)
+    except InvalidDuration:
+        return 0.0
+    moments = (item.last_transition_time for item in status.conditions or () if _says_placed(item))
+    return max((_seconds(moment) + seconds for moment in moments if moment), default=0.0)
+
+
+def _says_placed(condition: ConditionForm) -> bool:
+    return condition.type == "PodScheduled" and condition.status == "True"
 
 
 def _condition(status: Status) -> Condition | None:

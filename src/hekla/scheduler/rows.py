@@ -134,6 +134,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     ours: bool
     preemptable: bool = True  # may be made to leave for others
     preempts: bool = True  # may make others leave
+    spared_until: float = 0.0  # seconds since the epoch: till then it asks not to be made to leave
     priority_class: str = ""
     labels: Mapping[str, str] = NO_LABELS
     claims: tuple[str, ...] = ()
