@@ -59,13 +59,26 @@ def tell_whether_leading(registry: CollectorRegistry, lease: str, leads: Callabl
 @contextlib.asynccontextmanager
 async def serving_metrics(registry: CollectorRegistry, address: str) -> AsyncIterator[int]:
     """Serve at `address` (`host:port` or `:port`, port 0 for a free one) until the block ends; gives the port."""
+    async with _serving("metrics", _Page(registry), address) as port:
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def serving_health(address: str) -> AsyncIterator[int]:
+    """Serve `/healthz` alone, for those who want it at an address of its own."""
+    async with _serving("health", _Page(None), address) as port:
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def _serving(what: str, page: _Page, address: str) -> AsyncIterator[int]:
     host, port = _split(address)
     try:
-        server = await asyncio.start_server(_Page(registry).answer, host or None, port, limit=_MOST_BYTES)
+        server = await asyncio.start_server(page.answer, host or None, port, limit=_MOST_BYTES)
     except OSError as error:
-        raise UsageError(f"cannot serve metrics at {address}: {error.strerror or error}") from None
+        raise UsageError(f"cannot serve {what} at {address}: {error.strerror or error}") from None
     bound = int(server.sockets[0].getsockname()[1])
-    log.info("serving metrics", port=bound)
+    log.info(f"serving {what}", port=bound)
     try:
         yield bound
     finally:
@@ -80,7 +93,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 class _Page:
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry | None) -> None:
         self._registry = registry
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -94,7 +107,7 @@ class _Page:
         writer.close()
 
     def _page(self, asked: list[bytes]) -> tuple[str, str, bytes]:
-        if asked == [b"GET", b"/metrics"]:
+        if asked == [b"GET", b"/metrics"] and self._registry is not None:
             return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
         if asked == [b"GET", b"/healthz"]:
             return "200 OK", "text/plain", b"ok"

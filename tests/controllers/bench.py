@@ -37,6 +37,7 @@ class Bench(Stage):
         self._tasks: asyncio.TaskGroup
         self._supervisor: asyncio.Task[None] | None = None
         self.transport: BreaksAtWrite
+        self.flags: dict[str, Any] = {}  # how the controllers are run when they are started next
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
@@ -113,7 +114,9 @@ class Bench(Stage):
         """Run the controllers; when they have been cut off, start new ones with a whole connection."""
         while True:
             running = asyncio.create_task(
-                controllers.run(Client(self.transport), clock=self.clock, rng=random.Random(self.rng.random()))
+                controllers.run(
+                    Client(self.transport), clock=self.clock, rng=random.Random(self.rng.random()), **self.flags
+                )
             )
             try:
                 await self.transport.cut.wait()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,12 +17,26 @@ from hekla.cli.cluster import machine_options
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.cli.election import election_of, election_options
 from hekla.cli.parameters import Duration
+from hekla.cli.upstream_flags import (
+    CONTROLLERS_TO_COME,
+    MOOT_FOR_CONTROLLERS,
+    MOOT_FOR_SCHEDULER,
+    MOOT_FOR_WEBHOOK,
+    boolean,
+    chosen,
+    feature_gates,
+    health_address,
+    health_options,
+    moot,
+    pairs,
+)
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local.layout import Layout, default_data_dir, default_images
 from hekla.local.manifests import LEASES
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
+from hekla.metrics import serving_health
 
 _LEVELS = click.Choice(["debug", "info", "warning", "error"])
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -60,9 +75,14 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
 @click.option(
     "--scheduler-name", multiple=True, default=("volcano",), help="Bare pods with this schedulerName get a PodGroup."
 )
-@click.option("--enable-metrics", is_flag=True, help="Serve figures for Prometheus at /metrics.")
+@boolean("--enable-metrics", help="Serve figures for Prometheus at /metrics.")
 @click.option("--listen-address", default=":8081", help="Where to serve them.")
+@click.option("--controllers", "wanted", multiple=True, help="Which to run, e.g. *,-gc-controller (default: *).")
+@boolean("--inherit-owner-annotations", default=True, help="Give PodGroups the annotations of their pods' owners.")
 @election_options
+@health_options
+@feature_gates
+@moot(MOOT_FOR_CONTROLLERS)
 @click.option("--log-level", default="info", type=_LEVELS)
 def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the job, queue, podgroup and garbage controllers.
@@ -81,13 +101,15 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
                 election.fenced(client) if election else client,
                 clock=SystemClock(),
                 rng=random.SystemRandom(),
+                wanted=chosen("--controllers", flags["wanted"], volcano.CONTROLLERS, later=CONTROLLERS_TO_COME),
                 schedulers=tuple(flags["scheduler_name"]),
+                inherit_owner_annotations=flags["inherit_owner_annotations"],
                 metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
                 election=election,
                 ready=say_ready,
             )
 
-    _serve(run, log_level)
+    _serve(run, log_level, health=health_address(flags))
 
 
 @click.command()
@@ -98,9 +120,17 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--plugin-budget", type=Duration(), default="2s", help="Longest call of a plugin of your own.")
 @click.option("--default-queue", default="default")
 @click.option("--schedule-period", type=Duration(), default="1s", help="Longest pause between two cycles.")
-@click.option("--enable-metrics", is_flag=True, help="Serve figures for Prometheus at /metrics.")
+@boolean("--enable-metrics", help="Serve figures for Prometheus at /metrics.")
 @click.option("--listen-address", default=":8080", help="Where to serve them.")
+@click.option(
+    "--node-selector", multiple=True, metavar="KEY:VALUE", help="Leave nodes with none of these labels alone."
+)
+@boolean("--priority-class", default=True, help="Give groups the priority of the class they name.")
+@boolean("--disable-default-scheduler-config", help="Refuse to start without --scheduler-conf.")
 @election_options
+@health_options
+@feature_gates
+@moot(MOOT_FOR_SCHEDULER)
 @click.option("--log-level", default="info", type=_LEVELS)
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the gang scheduler.
@@ -108,6 +138,10 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     \b
     Example:  hekla scheduler --scheduler-conf conf.yaml
     """
+
+    if flags["disable_default_scheduler_config"] and flags["scheduler_conf"] is None:
+        raise UsageError("--disable-default-scheduler-config needs a --scheduler-conf")
+    node_labels = pairs("--node-selector", flags["node_selector"])
 
     async def run(ready: Ready) -> None:
         from hekla.scheduler import scheduler as volcano
@@ -118,6 +152,8 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             plugins_dir=flags["plugins_dir"],
             plugin_seconds=flags["plugin_budget"],
             default_queue=flags["default_queue"],
+            node_labels=node_labels,
+            priority_classes=flags["priority_class"],
             metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
             period=flags["schedule_period"],
         )
@@ -134,7 +170,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
                 ready=say_ready,
             )
 
-    _serve(run, log_level)
+    _serve(run, log_level, health=health_address(flags))
 
 
 @click.command()
@@ -221,6 +257,10 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 @click.option("--max-queue-depth", default=5, help="How deep queues may be nested.")
 @click.option("--admission-conf", type=_FILE, default=None, help="File with resource groups, as upstream's.")
 @click.option("--enabled-admission", default="", help="Paths to register, comma-separated (default: all that apply).")
+@boolean("--enable-root-queue-protection", default=True, help="Refuse changes of the root queue's resources.")
+@boolean("--enable-queue-allocated-pods-check", help="Keep queues from deletion while pods of theirs have nodes.")
+@health_options
+@moot(MOOT_FOR_WEBHOOK)
 @click.option("--log-level", default="info", type=_LEVELS)
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run admission for a real cluster: defaults and checks behind HTTPS.
@@ -242,7 +282,11 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             admission = VolcanoAdmission(
                 client,
                 schedulers=tuple(flags["scheduler_name"]),
-                queue_rules=QueueRules(max_depth=flags["max_queue_depth"]),
+                queue_rules=QueueRules(
+                    max_depth=flags["max_queue_depth"],
+                    protect_root=flags["enable_root_queue_protection"],
+                    check_allocated_pods=flags["enable_queue_allocated_pods_check"],
+                ),
                 groups=GroupsFile(flags["admission_conf"]) if flags["admission_conf"] else None,
             )
             where = _webhook_address(flags)
@@ -253,7 +297,7 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
                 await register_webhooks(client, server.webhook_configurations(authority, where, paths))
             await server.run(settings, admission, ready=lambda port: ready(f"webhook on port {port}"))
 
-    _serve(run, log_level)
+    _serve(run, log_level, health=health_address(flags))
 
 
 def _tcp_address(url: str) -> tuple[str, int] | None:
@@ -289,6 +333,12 @@ def _once(say: Callable[[], None]) -> Callable[[], None]:
     return lambda: left.pop()() if left else None
 
 
-def _serve(run: Any, log_level: str) -> None:
+def _serve(run: Callable[[Ready], Awaitable[None]], log_level: str, *, health: str = "") -> None:
+    """Run a component until it is told to stop; where `health` is an address, it tells there that it lives."""
+
+    async def run_and_tell(ready: Ready) -> None:
+        async with serving_health(health) if health else contextlib.nullcontext():
+            await run(ready)
+
     configure_logging(log_level)
-    run_until_terminated(run, ready=lambda word: click.echo(f"{word} ready", err=True))
+    run_until_terminated(run_and_tell, ready=lambda word: click.echo(f"{word} ready", err=True))

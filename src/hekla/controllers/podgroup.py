@@ -41,12 +41,18 @@ _TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
 
 class PodGroupController:
     def __init__(
-        self, client: Client, sources: Sources, *, schedulers: tuple[str, ...] = (batch.SCHEDULER_NAME,)
+        self,
+        client: Client,
+        sources: Sources,
+        *,
+        schedulers: tuple[str, ...] = (batch.SCHEDULER_NAME,),
+        inherit: bool = True,
     ) -> None:
         self._client = client
         self._pods = sources.pods
         self._groups = sources.groups
         self._schedulers = schedulers
+        self._inherit = inherit  # whether groups have the annotations of their pods' owners
         self.runner = Runner("podgroup", self.reconcile)
         sources.pods.subscribe(self._changed)
         sources.groups.subscribe(self._group_changed)
@@ -59,7 +65,7 @@ class PodGroupController:
         if self._lost_group(pod) and not _has_its_owner(pod, owners):
             # Both go with it.
             return None
-        group = build_group(pod, _inherited(owners))
+        group = build_group(pod, _inherited(owners) if self._inherit else {})
         try:
             await self._client.create(POD_GROUP, group)
         except AlreadyExists:

@@ -1,0 +1,116 @@
+"""Command lines written for upstream's programs start ours."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hekla.cli.main import hekla
+from hekla.cli.upstream_flags import MOOT_FOR_SCHEDULER, boolean, chosen, feature_gates, moot, pairs
+from hekla.errors import UsageError
+
+CONTROLLERS, LATER = ("job-controller", "queue-controller", "gc-controller"), ("sharding-controller",)
+
+
+@click.command()
+@boolean("--enable-metrics", help="")
+@boolean("--priority-class", default=True, help="")
+@feature_gates
+@moot(MOOT_FOR_SCHEDULER)
+def program(enable_metrics: bool, priority_class: bool) -> None:
+    click.echo(f"metrics {enable_metrics}, classes {priority_class}")
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    done = CliRunner().invoke(program, arguments, catch_exceptions=False)
+    return done.stdout.strip(), done.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "metrics False, classes True"),
+        (["--enable-metrics"], "metrics True, classes True"),
+        (["--enable-metrics", "--priority-class=false"], "metrics True, classes False"),
+        (["--enable-metrics=true", "--priority-class"], "metrics True, classes True"),
+    ],
+)
+def test_booleans_are_written_as_in_go(arguments: list[str], said: str) -> None:
+    assert run(*arguments) == (said, "")
+
+
+@pytest.mark.parametrize(
+    ("argument", "named"),
+    [("--kube-api-qps=2000", "--kube-api-qps"), ("--logtostderr", "--logtostderr"), ("-v=3", "-v")],
+)
+def test_a_flag_without_meaning_here_is_taken_and_said_to_change_nothing(argument: str, named: str) -> None:
+    out, err = run(argument, "--enable-metrics")
+    assert out == "metrics True, classes True"
+    assert err.startswith(f"note: {named} changes nothing: ")
+
+
+def test_gates_that_say_what_is_so_are_taken() -> None:
+    assert run("--feature-gates=WorkLoadSupport=true,CSIStorage=false")[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ("WorkLoadSupport=false", "WorkLoadSupport is always true here"),
+        ("Nonsense=true", "no gate 'Nonsense'"),
+        ("CSIStorage", "not of the form CSIStorage=true"),
+    ],
+)
+def test_gates_that_cannot_be_switched_are_refused(gates: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        run("--feature-gates", gates)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "left_out"),
+    [
+        ([], []),
+        (["*"], []),
+        (["*,-gc-controller"], ["gc-controller"]),
+        (["*", "+job-controller", "-sharding-controller"], []),
+        (["job-controller", "queue-controller"], ["gc-controller"]),
+    ],
+)
+def test_controllers_are_chosen_by_name(wishes: list[str], left_out: list[str]) -> None:
+    assert chosen("--controllers", wishes, CONTROLLERS, later=LATER) == set(CONTROLLERS) - set(left_out)
+
+
+@pytest.mark.parametrize("wishes", ["nobody", "*,-nobody", "gc-controller,-gc-controller", "*,sharding-controller"])
+def test_a_wrong_choice_of_controllers_is_refused(wishes: str) -> None:
+    with pytest.raises(UsageError, match="--controllers: "):
+        chosen("--controllers", [wishes], CONTROLLERS, later=LATER)
+
+
+def test_pairs_of_key_and_value() -> None:
+    assert pairs("--node-selector", ["pool:a", "pool:b,zone:c"]) == (("pool", "a"), ("pool", "b"), ("zone", "c"))
+    with pytest.raises(UsageError, match="'pool' is not of the form key:value"):
+        pairs("--node-selector", ["pool"])
+
+
+# What upstream's own Deployments pass.
+UPSTREAM = {
+    "scheduler": "--logtostderr --scheduler-conf=/dev/null --enable-healthz=true --enable-metrics=true "
+    "--leader-elect=false --kube-api-qps=2000 --kube-api-burst=2000 --schedule-period=1s --node-worker-threads=20 "
+    "--resource-sync-timeout=60s -v=3",
+    "controllers": "--logtostderr --enable-healthz=true --enable-metrics=true --leader-elect=false --kube-api-qps=50 "
+    "--kube-api-burst=100 --worker-threads=3 --worker-threads-for-gc=1 --worker-threads-for-podgroup=5 -v=4 "
+    "--controllers=*,-sharding-controller --inherit-owner-annotations=true",
+    "webhook": "--enabled-admission=/jobs/mutate,/jobs/validate --tls-cert-file=/dev/null --ca-cert-file=/dev/null "
+    "--tls-private-key-file=/dev/null --admission-conf=/dev/null --webhook-namespace=volcano-system "
+    "--webhook-service-name=volcano-admission-service --enable-healthz=true --logtostderr --port=8443 -v=4 "
+    "--kube-api-qps=50 --enable-root-queue-protection=true --enable-queue-allocated-pods-check=false",
+}
+
+
+@pytest.mark.parametrize("component", UPSTREAM)
+def test_upstreams_own_command_lines_are_understood(component: str) -> None:
+    command = hekla.get_command(click.Context(hekla), component)
+    assert command is not None
+    with command.make_context(component, UPSTREAM[component].split()) as context:
+        assert context.params["enable_healthz"] is True
