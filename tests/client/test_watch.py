@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -19,8 +20,9 @@ from hekla.client.partial import follow_partly
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.client.watch import follow, watch_many
-from hekla.errors import Expired
-from tests.apiserver.rig import Rig, config_map, soon, with_server
+from hekla.errors import Expired, TooManyRequests
+from tests.apiserver.rig import WIDGET, Rig, config_map, soon, with_server
+from tests.transports import Disturbed, refusal
 
 
 class CuttingTransport:
@@ -209,5 +211,40 @@ def test_a_server_that_forgets_every_revision_at_once_is_not_asked_without_pause
                 while expiring.lists < 100:
                     await anext(news)
         assert 3 < expiring.lists < 12
+
+    with_server(scenario)
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_kind_that_is_served_at_last_is_seen_within_moments(partly: bool) -> None:
+    """Controllers that were up before the CRDs were installed saw them ten seconds late, one kind after the other."""
+
+    async def scenario(rig: Rig) -> None:
+        rng = random.Random(1)
+        news = follow_partly(rig.client, WIDGET, _Form, rng=rng) if partly else follow(rig.client, WIDGET, rng=rng)
+        first = asyncio.create_task(anext(news))
+        await asyncio.sleep(120)
+        await rig.define_widgets()
+        await asyncio.wait_for(first, 2.0)
+
+    with_server(scenario)
+
+
+def test_a_server_that_says_when_to_come_again_is_asked_then() -> None:
+    """kube-apiserver refuses a new kind, while it makes ready for it, and says for how long."""
+
+    async def scenario(rig: Rig) -> None:
+        asked: list[float] = []
+
+        async def refuse(request: str) -> Answer | None:
+            asked.append(rig.clock.monotonic())
+            return (
+                refusal(TooManyRequests("making ready", details={"retryAfterSeconds": 1})) if len(asked) < 20 else None
+            )
+
+        news = follow(Client(Disturbed(rig.client.transport, refuse)), CONFIG_MAP, rng=random.Random(1))
+        await asyncio.wait_for(anext(news), 40)
+        pauses = [after - before for before, after in itertools.pairwise(asked)]
+        assert 1.0 <= min(pauses) <= max(pauses) <= 2.0
 
     with_server(scenario)

@@ -6,9 +6,8 @@ nothing is kept here. For those with very many objects to watch: a pod read whol
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -17,10 +16,11 @@ import msgspec
 
 from hekla.api.kinds import Kind
 from hekla.api.meta import Key
+from hekla.client.following import follow_source
 from hekla.client.rest import Client
 from hekla.client.views import ChangeIdentity, Identity, identify, identify_change
-from hekla.client.watch import FIRST_DELAY, LONGEST_DELAY, ChangeType, watch_all
-from hekla.errors import ApiError, Disconnected, Expired, error_from_status
+from hekla.client.watch import ChangeType, watch_all
+from hekla.errors import Disconnected, error_from_status
 from hekla.log import get_logger
 
 log = get_logger("client")
@@ -68,40 +68,34 @@ class Moved(Generic[F]):
 async def follow_partly(
     client: Client, kind: Kind, form: type[F], *, rng: random.Random
 ) -> AsyncIterator[Listed[F] | Moved[F]]:
-    """All of a kind in parts, then every change for ever. Only cancelling ends it; errors are waited out."""
-    reader = _Reader(kind, form)
-    revision, delay = "", FIRST_DELAY
-    while True:
-        try:
-            if not revision:
-                async for page in _pages(client, kind, reader):
-                    yield page
-                    revision = page.revision
-            async with aclosing(watch_all(client, kind, revision)) as batches:
-                async for lines in batches:
-                    moved, revision = reader.changes(lines, revision)
-                    delay = FIRST_DELAY
-                    if moved.changes:
-                        yield moved
-        except Expired:
-            log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
-            revision = ""
-        except (Disconnected, ApiError) as error:
-            log.debug("watch broken, resuming", kind=kind.plural, revision=revision, error=error)
-        # Spread out, so that a server coming back is not met by everybody at once.
-        await asyncio.sleep(delay * (0.5 + rng.random()))
-        delay = min(delay * 2, LONGEST_DELAY)
+    """All of a kind in parts, then every change for ever, as `follow_source`."""
+    async for news in follow_source(_Parts(client, kind, _Reader(kind, form)), rng=rng):
+        yield news
 
 
-async def _pages(client: Client, kind: Kind, reader: _Reader[F]) -> AsyncIterator[Listed[F]]:
-    token, first = "", True
-    while first or token:
-        body = await client.list_page(kind, limit=_PAGE, continue_token=token)
-        page = reader.page(body)
-        token = page.metadata.continue_ or ""
-        items, odd = reader.items(page)
-        yield Listed(items, "" if token else page.metadata.resource_version, first, odd)
-        first = False
+@dataclass(frozen=True, slots=True)
+class _Parts(Generic[F]):
+    """A kind page by page, then its changes, read by a reader."""
+
+    client: Client
+    kind: Kind
+    reader: _Reader[F]
+
+    async def listed(self) -> AsyncIterator[tuple[Listed[F] | Moved[F], str]]:
+        token, first = "", True
+        while first or token:
+            page = self.reader.page(await self.client.list_page(self.kind, limit=_PAGE, continue_token=token))
+            token = page.metadata.continue_ or ""
+            items, odd = self.reader.items(page)
+            revision = "" if token else page.metadata.resource_version
+            yield Listed(items, revision, first, odd), revision
+            first = False
+
+    async def watched(self, revision: str) -> AsyncGenerator[tuple[Listed[F] | Moved[F] | None, str], None]:
+        async with aclosing(watch_all(self.client, self.kind, revision)) as batches:
+            async for lines in batches:
+                moved, revision = self.reader.changes(lines, revision)
+                yield moved if moved.changes else None, revision
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):

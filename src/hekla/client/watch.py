@@ -1,8 +1,6 @@
 """Following a kind from a revision: changes in order, resumed across broken connections.
 
-`watch` is one connection; `watch_many` is the same in portions. `follow` is the endless form informers use: list, then
-watch, resume from the last revision seen whenever the connection ends, and list again only when the server says that
-revision is gone.
+`watch` is one connection; `watch_many` is the same in portions. `follow` is the endless form informers use.
 """
 
 from __future__ import annotations
@@ -19,15 +17,14 @@ import msgspec
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.meta import Key
+from hekla.client.following import follow_source
 from hekla.client.rest import Client
 from hekla.client.views import View, decode_change, identify_change
-from hekla.errors import ApiError, Disconnected, Expired, error_from_status
+from hekla.errors import ApiError, Disconnected, error_from_status
 from hekla.log import get_logger
 
 log = get_logger("client")
 
-FIRST_DELAY = 0.05
-LONGEST_DELAY = 10.0
 _WATCH_SECONDS = 300
 _GRACE_SECONDS = 60
 
@@ -183,41 +180,44 @@ async def follow(
     rng: random.Random,
     on_trouble: Callable[[Exception], None] | None = None,
 ) -> AsyncIterator[list[Change] | Relisted]:
-    """First a Relisted, then every change for ever. Only cancelling ends it; errors are waited out.
+    """First a Relisted, then every change for ever, as `follow_source`."""
+    source = _Whole(client, kind, namespace, label_selector, field_selector, view)
+    async for news in follow_source(source, rng=rng, on_trouble=on_trouble):
+        yield news
 
-    `on_trouble` hears of each failed attempt, for those who want to tell a person.
-    """
-    revision = ""
-    delay = FIRST_DELAY
-    while True:
-        try:
-            if not revision:
-                listed = await client.list(
-                    kind, namespace, label_selector=label_selector, field_selector=field_selector, view=view
-                )
-                yield Relisted(listed.items, int(listed.resource_version or 0), listed.odd)
-                revision = listed.resource_version
-            stream = watch_many(
-                client,
-                kind,
-                namespace,
-                resource_version=revision,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                view=view,
-            )
-            async with aclosing(stream):
-                async for changes in stream:
-                    revision = changes[-1].obj["metadata"]["resourceVersion"]
-                    delay = FIRST_DELAY
-                    yield [change for change in changes if change.type is not ChangeType.BOOKMARK]
-        except Expired:
-            log.info("revision compacted, listing again", kind=kind.plural, revision=revision)
-            revision = ""
-        except (Disconnected, ApiError) as error:
-            log.debug("watch broken, resuming", kind=kind.plural, revision=revision, error=error)
-            if on_trouble is not None:
-                on_trouble(error)
-        # Spread out, so that a server coming back is not met by everybody at once.
-        await asyncio.sleep(delay * (0.5 + rng.random()))
-        delay = min(delay * 2, LONGEST_DELAY)
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Everything that is asked for in one list, then its changes."""
+
+    client: Client
+    kind: Kind
+    namespace: str | None
+    label_selector: str
+    field_selector: str
+    view: View | None
+
+    async def listed(self) -> AsyncIterator[tuple[list[Change] | Relisted, str]]:
+        listed = await self.client.list(
+            self.kind,
+            self.namespace,
+            label_selector=self.label_selector,
+            field_selector=self.field_selector,
+            view=self.view,
+        )
+        yield Relisted(listed.items, int(listed.resource_version or 0), listed.odd), listed.resource_version
+
+    async def watched(self, revision: str) -> AsyncGenerator[tuple[list[Change] | Relisted | None, str], None]:
+        stream = watch_many(
+            self.client,
+            self.kind,
+            self.namespace,
+            resource_version=revision,
+            label_selector=self.label_selector,
+            field_selector=self.field_selector,
+            view=self.view,
+        )
+        async with aclosing(stream):
+            async for changes in stream:
+                real = [change for change in changes if change.type is not ChangeType.BOOKMARK]
+                yield real or None, changes[-1].obj["metadata"]["resourceVersion"]

@@ -42,7 +42,7 @@ from hekla.scheduler.watchdog import Watchdog
 log = get_logger("scheduler")
 
 _FIRST_DELAY = 0.1
-_LONGEST_DELAY = 5.0
+_LONGEST_DELAY = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""List, then watch, for ever: the loop under everything that follows a kind.
+
+It resumes from the last revision seen whenever a connection ends, and lists again only when the server says that this
+revision is gone. What is read, and how much of it, is its source's business (`watch.py`, `partial.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Protocol, TypeVar
+
+from hekla.api.kinds import Kind
+from hekla.errors import ApiError, Disconnected, Expired, HeklaError, NotFound
+from hekla.log import get_logger
+
+log = get_logger("client")
+
+_FIRST_DELAY = 0.05
+_LONGEST_DELAY = 10.0
+_LONGEST_UNTIL_SERVED = 1.0
+
+News = TypeVar("News", covariant=True)
+
+
+class Source(Protocol[News]):
+    """How a kind is listed and watched. Both give news with the revision it leads up to."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    def listed(self) -> AsyncIterator[tuple[News, str]]:
+        """The whole state, in one or more parts; the last one has a revision, those before have none."""
+
+    def watched(self, revision: str) -> AsyncGenerator[tuple[News | None, str], None]:
+        """What happened after a revision, until the server ends it; None where only the revision moved."""
+
+
+async def follow_source(
+    source: Source[News], *, rng: random.Random, on_trouble: Callable[[Exception], None] | None = None
+) -> AsyncIterator[News]:
+    """First what is listed, then every change for ever. Only cancelling ends it; errors are waited out.
+
+    `on_trouble` hears of each failed attempt, for those who want to tell a person.
+    """
+    kind, revision, delay = source.kind.plural, "", _FIRST_DELAY
+    while True:
+        trouble: HeklaError | None = None
+        try:
+            if not revision:
+                async for part, reached in source.listed():
+                    yield part
+                    revision = reached
+            async with aclosing(source.watched(revision)) as stream:
+                async for news, reached in stream:
+                    revision, delay = reached, _FIRST_DELAY
+                    if news is not None:
+                        yield news
+        except Expired:
+            log.info("revision compacted, listing again", kind=kind, revision=revision)
+            revision = ""
+        except (Disconnected, ApiError) as error:
+            log.debug("watch broken, resuming", kind=kind, revision=revision, error=error)
+            if on_trouble is not None:
+                on_trouble(error)
+            trouble = error
+        pause, delay = _pauses(trouble, delay, rng.random())
+        await asyncio.sleep(pause)
+
+
+def _pauses(trouble: HeklaError | None, delay: float, spread: float) -> tuple[float, float]:
+    """How long to wait now, and how long about next time.
+
+    Spread out, so that a server coming back is not met by everybody at once.
+    """
+    if isinstance(trouble, ApiError) and trouble.retry_after:
+        return trouble.retry_after * (1 + spread), delay
+    # Of a kind that is not served, somebody is about to install it, and then waits for us.
+    longest = _LONGEST_UNTIL_SERVED if isinstance(trouble, NotFound) else _LONGEST_DELAY
+    return delay * (0.5 + spread), min(delay * 2, longest)
