@@ -27,7 +27,7 @@ class Rules:
     allowed: Callable[[Contender, Sequence[Resident]], list[Resident]]  # what the plugins leave of the candidates
     by_score: bool  # the best node first, else in the order of nodes
     needs_candidates: bool  # a node where nobody could leave is passed over
-    queue_limited: bool  # the queue's limit has to hold as well
+    room_suffices: bool  # else the queue's limit and the filters have to agree as well
     counted: bool = False  # attempts appear in the figures
 
 
@@ -79,14 +79,14 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
     if rules.needs_candidates and not here:
         return False
     victims = rules.allowed(contender, tiers.victims_in_order(here, contender))
-    freed = sum((session.request(victim.shape) for victim in victims), session.free_later_on(line))
+    freed = sum((session.request(victim.shape) for victim in victims), _room(session, line, rules))
     if not np.all(freed >= session.request(contender.shape)):
         return False
     if rules.counted:
         session.tallies.attempts += 1
         session.tallies.victims = len(victims)
     evicted, cleared = 0, False
-    while not _fits(session, tiers, contender, line, queue_limited=rules.queue_limited):
+    while not _fits(session, tiers, contender, line, rules):
         if evicted == len(victims):
             return False
         trial.evict(victims[evicted], rules.reason)
@@ -97,12 +97,22 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
     return True
 
 
-def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, *, queue_limited: bool) -> bool:
-    if not np.all(session.free_later_on(line) >= session.request(contender.shape)):
+def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules: Rules) -> bool:
+    if not np.all(_room(session, line, rules) >= session.request(contender.shape)):
         return False
-    if queue_limited and not tiers.queue_room(contender.state, contender.shape, 1)[0]:
+    if rules.room_suffices:
+        return True
+    if not tiers.queue_room(contender.state, contender.shape, 1)[0]:
         return False
     follows_pods = session.constraints(contender.of).follows_pods or session.is_social(contender.of)
     if tiers.filters_settled and not follows_pods:
         return True
     return not any(refusal.nodes[line] for refusal in tiers.refusals(contender.of))
+
+
+def _room(session: Session, line: int, rules: Rules) -> Floats:
+    """What will be free on a node. A slot that is still held is a matter of filters."""
+    free = session.free_later_on(line)
+    if rules.room_suffices:
+        free[session.snapshot.columns.pods] += session.held_slots[line]
+    return free

@@ -59,6 +59,7 @@ class Residents:
         self._by_line: dict[int, list[Resident]] = {}
         # What each node has to give once all of them, and those leaving already, have left.
         self._leavable: Floats = session.releasing.copy(order="F")
+        self._leavable[:, session.snapshot.columns.pods] += session.held_slots
         lines = session.lines
         for state in states:
             self._add(session, lines, state)

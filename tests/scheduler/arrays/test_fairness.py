@@ -16,8 +16,21 @@ def test_what_one_cannot_use_goes_to_the_others_by_weight() -> None:
         np.array([[10.0], [2.0], [10.0]]) * 1000,
         np.array([[np.inf], [np.inf], [3.0]]) * 1000,
         np.zeros((3, 1)),
+        np.array([True]),
     )
     assert np.allclose(deserved[:, 0], [7000, 2000, 3000], atol=1)
+
+
+def test_what_does_not_count_is_not_handed_out_further_once_all_else_is_gone() -> None:
+    deserved = water_fill(
+        np.array([4000.0, 10.0]),
+        np.array([1.0, 1.0]),
+        np.array([[8000.0, 8.0], [2000.0, 2.0]]),
+        np.full((2, 2), np.inf),
+        np.zeros((2, 2)),
+        np.array([True, False]),
+    )
+    assert deserved.tolist() == [[2000.0, 5.0], [2000.0, 2.0]]
 
 
 amounts = st.integers(0, 20).map(lambda value: value * 1000.0)
@@ -33,7 +46,7 @@ def test_nobody_gets_more_than_asked_or_allowed_and_all_together_no_more_than_th
     request = np.array([[row[1]] for row in rows])
     ceiling = np.array([[row[2]] for row in rows])
     weight = np.array([float(row[0]) for row in rows])
-    deserved = water_fill(np.array([total]), weight, request, ceiling, np.zeros_like(request))
+    deserved = water_fill(np.array([total]), weight, request, ceiling, np.zeros_like(request), np.array([True]))
     assert np.all(deserved <= np.minimum(request, ceiling))
     assert deserved.sum() <= total + 1
 

@@ -110,7 +110,7 @@ class _RulesFor:
             allowed=self._tiers.preemptable,
             by_score=True,
             needs_candidates=False,
-            queue_limited=True,
+            room_suffices=False,
             counted=True,
         )
 

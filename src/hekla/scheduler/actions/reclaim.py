@@ -32,7 +32,8 @@ def _rules(session: Session, tiers: Tiers, queue: str) -> Rules:
         by_score=False,
         # parity: a node where nobody can be made to leave is not used, even if it has room.
         needs_candidates=True,
-        queue_limited=False,
+        # parity: nor is it asked again whether the filters agree with what leaves.
+        room_suffices=True,
     )
 
 

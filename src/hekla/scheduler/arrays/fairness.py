@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hekla.scheduler.arrays.resources import TOLERANCE, Floats
+from hekla.scheduler.arrays.resources import TOLERANCE, Flags, Floats
 
 _MOST_ROUNDS = 10_000
 
@@ -16,11 +16,14 @@ def share(used: Sequence[float], entitled: Sequence[float]) -> float:
     return max((amount / limit for amount, limit in zip(used, entitled) if limit >= TOLERANCE), default=0.0)
 
 
-def water_fill(total: Floats, weight: Floats, request: Floats, ceiling: Floats, floor: Floats) -> Floats:
+def water_fill(
+    total: Floats, weight: Floats, request: Floats, ceiling: Floats, floor: Floats, counted: Flags
+) -> Floats:
     """What each queue (a line) deserves of `total`, by weight.
 
     Round by round the remainder is handed out by weight to the queues not yet satisfied, never above a queue's
     `request` or `ceiling` (infinite where unlimited) and never below its `floor`; what one cannot use goes round again.
+    When nothing of what is `counted` is left it ends, whatever else there may be.
     """
     deserved = np.zeros_like(request)
     open_ = np.ones(len(weight), dtype=bool)
@@ -39,6 +42,6 @@ def water_fill(total: Floats, weight: Floats, request: Floats, ceiling: Floats, 
         left = np.maximum(remaining - (after - before).sum(axis=0), 0.0)
         stuck = bool(np.all(np.abs(left - remaining) < TOLERANCE))
         remaining = left
-        if stuck or bool(np.all(remaining < TOLERANCE)):
+        if stuck or bool(np.all(remaining[counted] < TOLERANCE)):
             break
     return deserved

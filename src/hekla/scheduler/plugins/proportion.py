@@ -116,6 +116,7 @@ class Proportion(
             np.array([account.request for account in accounts]),
             np.array([account.ceiling for account in accounts]),
             np.array([account.guarantee for account in accounts]),
+            self.session.snapshot.columns.counted,
         )
         for account, line in zip(accounts, deserved):
             account.deserved = line.tolist()
