@@ -21,10 +21,10 @@ from typing import Any
 
 import msgspec
 
-from hekla import controllers
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.clock import SystemClock
+from hekla.controllers import controllers
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 

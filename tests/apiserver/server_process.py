@@ -11,6 +11,7 @@ from pathlib import Path
 from hekla.apiserver.access.authentication import hash_token
 from hekla.apiserver.access.user import ADMIN
 from hekla.apiserver.server import ApiServerSettings, run
+from hekla.apiserver.sockets import open_sockets
 from hekla.clock import SystemClock
 from hekla.local.credentials import ensure_credentials
 
@@ -18,9 +19,10 @@ from hekla.local.credentials import ensure_credentials
 async def main(directory: Path) -> None:
     (directory / "credentials").mkdir(parents=True, exist_ok=True, mode=0o700)
     credentials = ensure_credentials(directory / "credentials", clock=SystemClock(), rng=random.SystemRandom())
+    sockets = open_sockets(directory / "run" / "api.sock", 0)
     settings = ApiServerSettings(
         database=directory / "state" / "db",
-        socket_path=directory / "run" / "api.sock",
+        sockets=sockets,
         tls_certificate=credentials.server.certificate,
         tls_key=credentials.server.key,
         holders={hash_token(credentials.token.read_text().strip()): ADMIN},
@@ -33,7 +35,15 @@ async def main(directory: Path) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    await run(settings, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda port: print(port, flush=True))
+    try:
+        await run(
+            settings,
+            clock=SystemClock(),
+            rng=random.SystemRandom(),
+            ready=lambda: print(sockets.port, flush=True),
+        )
+    finally:
+        sockets.close()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import pytest
 from hekla.api.kinds import CONFIG_MAP
 from hekla.apiserver.app import App, build_app
 from hekla.apiserver.connection import Patience
-from hekla.apiserver.listener import Listener, listen_unix
+from hekla.apiserver.listener import Listener
+from hekla.apiserver.sockets import listen_unix
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client

@@ -12,12 +12,12 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from hekla import controllers
 from hekla.api.kinds import COMMAND, JOB, POD, POD_GROUP, Kind, Obj
 from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
 from hekla.client.informer import Informer, Update
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.controllers import controllers
 from hekla.errors import Conflict, NotFound
 from hekla.local import builtins
 from tests import make

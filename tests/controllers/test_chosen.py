@@ -6,7 +6,7 @@ from typing import Any
 
 from hekla.api.kinds import JOB, POD, POD_GROUP, REPLICA_SET
 from hekla.api.meta import annotations_of, owner_reference
-from hekla.controllers import CONTROLLERS, GARBAGE, JOBS
+from hekla.controllers.controllers import CONTROLLERS, GARBAGE, JOBS
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
-from hekla import controllers
 from hekla.api.kinds import NODE
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.controllers import controllers
 from hekla.errors import Disconnected
 from hekla.local import builtins
 from hekla.node.simulated import SimulatedNode, run_simulated

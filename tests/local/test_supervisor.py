@@ -15,7 +15,7 @@ import pytest
 from tests.eventually import eventually
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, os, sys
 from pathlib import Path
 from hekla.local.supervisor import Component, ComponentFailed, Supervisor
 
@@ -25,6 +25,11 @@ async def steady(ready):
     ready("word")
     await asyncio.Event().wait()
 
+async def curious(ready):
+    ready(" ".join(sorted(os.readlink(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd") if int(each) > 2
+                          and os.path.exists(f"/proc/self/fd/{each}"))))
+    await asyncio.Event().wait()
+
 async def broken(ready):
     raise RuntimeError("no such luck")
 
@@ -32,8 +37,13 @@ supervisor = Supervisor(directory / "status.json")
 supervisor.open()
 try:
     names = ["a", "b"] if kind == "steady" else ["a"]
-    run = steady if kind == "steady" else broken
-    print(supervisor.start([Component(name, run, directory / f"{name}.log") for name in names]), flush=True)
+    run = {"steady": steady, "broken": broken, "curious": curious}[kind]
+    kept, other = (os.open(directory / name, os.O_RDWR | os.O_CREAT) for name in ("kept", "other"))
+    for name in names:
+        supervisor.launch(Component(name, run, directory / f"{name}.log", keeps=(kept,)))
+    words = {}
+    supervisor.wait_until_ready(told=words.__setitem__)
+    print(dict(sorted(words.items())), flush=True)
     supervisor.watch()
 except ComponentFailed as error:
     print(f"failed: {error}", flush=True)
@@ -100,3 +110,11 @@ def test_a_component_that_cannot_start_ends_the_whole_with_its_last_words(tmp_pa
     assert "failed: a could not start (exit 1)" in output
     assert "no such luck" in output
     assert "closed" in output
+
+
+def test_a_component_has_open_what_it_is_to_keep_and_nothing_else_of_the_supervisors(tmp_path: Path) -> None:
+    with start(tmp_path, "curious") as process:
+        assert process.stdout is not None
+        word = process.stdout.readline()
+    assert str(tmp_path / "kept") in word
+    assert str(tmp_path / "other") not in word

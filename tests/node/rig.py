@@ -26,6 +26,7 @@ from typing import Any
 import hekla
 from hekla.api.kinds import CONFIG_MAP, POD, SECRET, SERVICE, Obj
 from hekla.apiserver import server
+from hekla.apiserver.sockets import open_sockets
 from hekla.client.informer import Informer, Update
 from hekla.client.kubeconfig import Access, connect
 from hekla.client.rest import Client
@@ -148,13 +149,13 @@ async def rig(account: str, *, parent: Path | None = None) -> AsyncIterator[Rig]
     clock, rng = SystemClock(), random.Random(1)
     (home / "ca.crt").write_text("the certificate pods trust\n")
     settings = server.ApiServerSettings(
-        database=home / "state.db", socket_path=home / "api.sock", root_ca=home / "ca.crt"
+        database=home / "state.db", sockets=open_sockets(home / "api.sock", None), root_ca=home / "ca.crt"
     )
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    listening = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(server.run(settings, clock=clock, rng=rng, ready=listening.set_result))
-            await listening
+            serving = tasks.create_task(server.run(settings, clock=clock, rng=rng, ready=listening.set))
+            await listening.wait()
             client = connect(Access(server=f"unix://{home / 'api.sock'}"))
             pods = Informer(client, POD, rng=rng)
             made = Rig(home, client, pods, account)

@@ -4,49 +4,20 @@ stop that does not wait for watches."""
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from hekla.apiserver.connection import Connection, Patience
-from hekla.errors import UsageError
+from hekla.apiserver.sockets import BACKLOG
 
-_BACKLOG = 1024
 _IDLE_SECONDS = 90
 _FINISH_SECONDS = 0.1
 _STOP_SECONDS = 2.0
-
-
-def listen_unix(path: Path) -> socket.socket:
-    """A socket only its owner may connect to, in a folder only its owner may enter."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.unlink(missing_ok=True)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # The mode must hold from the first moment: set it before the name exists.
-    before = os.umask(0o177)
-    try:
-        listening.bind(str(path))
-    finally:
-        os.umask(before)
-    return listening
-
-
-def listen_tcp(host: str, port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from None
-    return listening
 
 
 class Listener:
@@ -83,7 +54,7 @@ class Listener:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         create = loop.create_unix_server if self._socket.family == socket.AF_UNIX else loop.create_server
-        self._server = await create(self._protocol, sock=self._socket, ssl=self._tls, backlog=_BACKLOG)
+        self._server = await create(self._protocol, sock=self._socket, ssl=self._tls, backlog=BACKLOG)
 
     async def stop(self) -> None:
         """Refuse new requests, let short ones finish, end the rest."""

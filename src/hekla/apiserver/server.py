@@ -1,6 +1,6 @@
-"""The API server as a process: the store, the app, and two listeners.
+"""The API server as a process: the store, the app, and its listeners.
 
-TCP on loopback with TLS and a token, for kubectl and everything else; a unix socket for the owner's own components.
+TCP is spoken with TLS and asks for a token; the unix socket is for the owner's own components.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hekla.api.review import Admission, Reader
 from hekla.apiserver.access.signing import Signer
 from hekla.apiserver.access.user import User
-from hekla.apiserver.app import build_app
+from hekla.apiserver.app import App, build_app
 from hekla.apiserver.auth import Gate
 from hekla.apiserver.connecting import Connector
 from hekla.apiserver.expiry import expire_events
-from hekla.apiserver.listener import Listener, listen_tcp, listen_unix
+from hekla.apiserver.listener import Listener
 from hekla.apiserver.logs import LogProxy
+from hekla.apiserver.sockets import Sockets
 from hekla.apiserver.store.sqlite import SqliteStore
 from hekla.clock import Clock
 from hekla.errors import HeklaError
@@ -31,16 +32,14 @@ log = get_logger("apiserver")
 
 @dataclass(frozen=True)
 class ApiServerSettings:
-    """`port` 0 takes a free one. Without certificate there is no TCP.
+    """With a TCP socket there must be a certificate.
 
     `holders` are those whose tokens were handed out beforehand, by what `authentication.hash_token` gave for the token;
     `signing_key` signs service account tokens, `root_ca` is the certificate authority pods are told to trust.
     """
 
     database: Path
-    socket_path: Path
-    host: str = "127.0.0.1"
-    port: int = 0
+    sockets: Sockets
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     holders: Mapping[str, User] = field(default_factory=dict)
@@ -61,9 +60,11 @@ async def run(
     clock: Clock,
     rng: random.Random,
     admission: Callable[[Reader], Admission] | None = None,
-    ready: Callable[[int], None] | None = None,
+    furnish: Callable[[App], Awaitable[None]] | None = None,
+    ready: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until cancelled. `ready` is called with the TCP port (0 when there is none) once both listeners answer."""
+    """Serve until cancelled. `furnish` may write what must be there before anybody is answered; `ready` is called once
+    everybody is."""
     store = SqliteStore.open(settings.database, clock)
     listeners: list[Listener] = []
     connector: Connector | None = None
@@ -81,22 +82,21 @@ async def run(
             root_ca=settings.root_ca.read_text() if settings.root_ca is not None else "",
         )
         await app.start()
+        if furnish is not None:
+            await furnish(app)
         # 2. The listeners.
         connector = Connector(store, app.access, logs.tls) if logs is not None else None
         websocket = connector.protocol(None) if connector is not None else None
-        listeners.append(Listener(app, listen_unix(settings.socket_path), websocket=websocket))
-        port = 0
-        if settings.tls_certificate is not None:
-            tcp = listen_tcp(settings.host, settings.port)
-            port = int(tcp.getsockname()[1])
+        listeners.append(Listener(app, settings.sockets.unix, websocket=websocket))
+        if settings.sockets.tcp is not None:
             gate = Gate(app)
             websocket = connector.protocol(gate.refusal) if connector is not None else None
-            listeners.append(Listener(gate, tcp, _tls(settings), websocket))
+            listeners.append(Listener(gate, settings.sockets.tcp, _tls(settings), websocket))
         for listener in listeners:
             await listener.start()
-        log.info("serving", port=port, socket=settings.socket_path, revision=store.revision)
+        log.info("serving", port=settings.sockets.port, revision=store.revision)
         if ready is not None:
-            ready(port)
+            ready()
         # 3. Until cancelled, or until the disk fails.
         async with asyncio.TaskGroup() as group:
             group.create_task(expire_events(store, clock))
@@ -107,7 +107,6 @@ async def run(
             await listener.stop()
         if connector is not None:
             await connector.close()
-        settings.socket_path.unlink(missing_ok=True)
         await store.close()
 
 

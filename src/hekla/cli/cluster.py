@@ -12,7 +12,6 @@ import click
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.output import print_table
 from hekla.errors import ApiError, Disconnected
-from hekla.local.kubeconfigs import check_replaceable
 from hekla.local.layout import Layout
 from hekla.local.private_files import write_private
 
@@ -76,7 +75,8 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     Example:  hekla up --nodes 3
     """
     from hekla.local.components import ClusterSettings
-    from hekla.local.launch import launch_cluster
+    from hekla.local.kubeconfigs import check_replaceable
+    from hekla.local.launch import Stage, launch_cluster
 
     layout = cluster.layout()
     copies = () if cluster.kubeconfig is None else (cluster.kubeconfig.absolute(),)
@@ -85,7 +85,7 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     for copy in copies:
         check_replaceable(copy)
     if detach:
-        launch_cluster(settings, outlives_us=True).wait_until_ready()
+        launch_cluster(settings, outlives_us=True).wait_until(Stage.READY)
         _announce(layout, cluster.kubeconfig, stop=f"hekla down{_data_dir_flag(cluster)}")
         return
     from hekla.local.cluster import run_cluster
@@ -93,7 +93,7 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
 
     configure_logging(settings.log_level if settings.log_level != "info" else "warning")
     click.echo("Starting a local cluster …")
-    run_cluster(settings, ready=lambda _: _announce(layout, cluster.kubeconfig, stop="Ctrl-C"))
+    run_cluster(settings, ready=lambda: _announce(layout, cluster.kubeconfig, stop="Ctrl-C"))
     click.echo("Stopped.")
 
 
@@ -123,7 +123,7 @@ def status(cluster: ClusterOptions, output: str) -> int:
     \b
     Example:  hekla status
     """
-    from hekla.local.cluster import inspect
+    from hekla.local.running import inspect
 
     layout = cluster.layout()
     running = inspect(layout.root)

@@ -65,7 +65,7 @@ class ClusterOptions:
         return "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in named if value)
 
     def _paths(self) -> list[Path]:
-        from hekla.local.cluster import inspect
+        from hekla.local.running import inspect
 
         if self.kubeconfig is not None:
             return [self.kubeconfig]

@@ -12,9 +12,9 @@ import click
 from hekla.api.kinds import JOB, POD, Kind, Obj
 from hekla.cli.advice import advice_for
 from hekla.cli.main import EXIT_BAD_FILE
-from hekla.cli.manifest import BadFile, Document, read_manifest
+from hekla.cli.manifest import BadFile, Document, Mistake, read_manifest
 from hekla.cli.output import style
-from hekla.cli.refusal import Mistake, all_mistakes
+from hekla.cli.refusal import all_mistakes
 from hekla.cli.submit import document_problems, require_kind
 from hekla.client.rest import Client
 from hekla.controllers.job.model import read_job

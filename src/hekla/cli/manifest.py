@@ -24,6 +24,8 @@ _MAX_NODES = 200_000
 _SLASHES = re.compile(r"(^|[\s\"'])//")
 
 FieldPath = tuple[str | int, ...]
+Mistake = tuple[str, str]
+"""The field's path as API servers write it, and what is wrong there."""
 
 
 class BadFile(UsageError):
@@ -62,6 +64,12 @@ def read_manifest(source: str) -> list[Document]:
     if not documents:
         raise BadFile(f"{source}: holds no object")
     return documents
+
+
+def locate(document: Document, path: str, message: str) -> str:
+    """A mistake as a line that editors and people can follow."""
+    where = f"{document.file}:{document.line_of(path)}: "
+    return f"{where}{path}: {message}" if path else where + message
 
 
 def parse_field_path(path: str) -> FieldPath:

@@ -13,16 +13,13 @@ from hekla.admission.review import VolcanoAdmission
 from hekla.api.crds import load_crds
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import Kind, Obj
-from hekla.cli.manifest import Document, FieldPath, parse_field_path
+from hekla.cli.manifest import Document, FieldPath, Mistake, parse_field_path
 from hekla.client.rest import Client
 from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
 
 _WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
 _UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: )")
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
-
-Mistake = tuple[str, str]
-"""The field's path as API servers write it, and what is wrong there."""
 
 
 async def all_mistakes(client: Client, kind: Kind, document: Document, error: ApiError) -> list[Mistake]:
@@ -59,12 +56,6 @@ def mistakes_in(obj: Obj, error: ApiError) -> list[Mistake]:
     strict = [(path, f"{what} field") for what, path in _STRICT.findall(error.message)]
     sentences = [part.strip() for part in _WEBHOOK.sub("", error.message).split(";") if part.strip()]
     return strict or _placed(obj, sentences)
-
-
-def locate(document: Document, path: str, message: str) -> str:
-    """A mistake as a line that editors and people can follow."""
-    where = f"{document.file}:{document.line_of(path)}: "
-    return f"{where}{path}: {message}" if path else where + message
 
 
 async def _further(client: Client, kind: Kind, obj: Obj) -> list[Mistake]:

@@ -33,6 +33,7 @@ from hekla.errors import UsageError
 if TYPE_CHECKING:
     from hekla.cli.display import Display
     from hekla.client.rest import Client
+    from hekla.local.launch import LaunchedCluster
 
 # How long nothing may fit, or start, on a cluster that has nothing else to do before we say that it never will.
 _UNPLACEABLE_SECONDS = 1.0
@@ -66,24 +67,24 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
 
 
 def _is_there(options: ClusterOptions) -> bool:
-    from hekla.local.cluster import inspect
+    from hekla.local.running import inspect
 
     return options.names_a_cluster() or inspect(options.layout().root) is not None
 
 
 @contextlib.contextmanager
-def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tuple[Connection, bool]]:
-    """The cluster the person means; or a private one, which goes with us."""
+def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tuple[Connection, LaunchedCluster | None]]:
+    """The cluster the person means; or a private one, which goes with us and may not be complete yet."""
     if _is_there(options):
         if size["images"] or size["allow_host_path"]:
             raise UsageError("a cluster is there already: --images and --allow-host-path are for the one who starts it")
         connection = options.connection()
         if sys.stdout.isatty():
             click.echo(f"Using the cluster of {connection.access.source}")
-        yield connection, False
+        yield connection, None
         return
     from hekla.local.components import ClusterSettings
-    from hekla.local.launch import launch_cluster
+    from hekla.local.launch import Stage, launch_cluster
 
     temporary = options.data_dir is None
     directory = Path(tempfile.mkdtemp(prefix="hekla-run-")) if temporary else options.layout().root
@@ -91,13 +92,11 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
     if sys.stdout.isatty():
         click.echo("Starting a cluster for this run …")
     try:
-        # While the cluster starts, this process loads what it needs to talk to it.
-        import rich.live  # noqa: F401
+        # While the cluster starts, this process loads what it needs to follow the job.
+        import hekla.cli.follow  # noqa: F401
 
-        import hekla.client.transport  # noqa: F401
-
-        launched.wait_until_ready()
-        yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), True
+        launched.wait_until(Stage.TAKES_JOBS)
+        yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), launched
     finally:
         launched.stop()
         if temporary:
@@ -108,7 +107,14 @@ class _Run:
     """One run from submit to outcome; the listener of its job."""
 
     def __init__(
-        self, connection: Connection, documents: list[Document], *, private: bool, logs: bool, detach: bool, flags: str
+        self,
+        connection: Connection,
+        documents: list[Document],
+        *,
+        private: LaunchedCluster | None,
+        logs: bool,
+        detach: bool,
+        flags: str,
     ) -> None:
         self._connection = connection
         self._documents = documents
@@ -119,6 +125,7 @@ class _Run:
         self._started = time.monotonic()
         self._display: Display
         self._interrupted = False
+        self._broken: UsageError | None = None
         self._hopeless = _Hopeless()
 
     async def run(self) -> int:
@@ -133,14 +140,19 @@ class _Run:
             follower = Follower(client, job, self, logs=LogWish() if self._logs else None)
             following = asyncio.create_task(follower.run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, following)
-            giving_up = asyncio.create_task(self._give_up(following))
+            attending = asyncio.create_task(self._attend(following, self._private)) if self._private else None
             try:
                 final = await following
             except asyncio.CancelledError:
                 self._display.close()
-                return await self._after_interrupt(client, job) if self._interrupted else self._despair(job)
+                if self._interrupted:
+                    return await self._after_interrupt(client, job)
+                if self._broken is not None:
+                    raise self._broken from None
+                return self._despair(job)
             finally:
-                giving_up.cancel()
+                if attending is not None:
+                    attending.cancel()
                 self._display.close()
             return self._conclude(final, follower.pods(), deleted=follower.deleted)
 
@@ -154,9 +166,17 @@ class _Run:
     def say(self, text: str) -> None:
         self._display.say(text)
 
-    async def _give_up(self, following: asyncio.Task[Obj]) -> None:
-        """On a private cluster nobody will make room or bring what is missing: say so instead of waiting for ever."""
-        while self._private:
+    async def _attend(self, following: asyncio.Task[Obj], private: LaunchedCluster) -> None:
+        """See a private cluster through its start. After that nobody will make room on it or bring what is missing: say
+        so instead of waiting for ever."""
+        try:
+            await _completion(private)
+        except UsageError as error:
+            self._broken = error
+            following.cancel()
+            return
+        self._hopeless.count_from_now()
+        while True:
             await asyncio.sleep(0.25)
             if self._hopeless.for_long():
                 following.cancel()
@@ -230,9 +250,28 @@ class _Hopeless:
         elif self._since is None or sentence != self.sentence:
             self.sentence, self._since = sentence, time.monotonic()
 
+    def count_from_now(self) -> None:
+        """What was missing before is no reason yet."""
+        self._since = time.monotonic() if self._since is not None else None
+
     def for_long(self) -> bool:
         limit = _STUCK_SECONDS if self.placed else _UNPLACEABLE_SECONDS
         return self._since is not None and time.monotonic() - self._since >= limit
+
+
+async def _completion(private: LaunchedCluster) -> None:
+    """Return when every part of the cluster is there; UsageError when one cannot be."""
+    from hekla.local.launch import Stage
+
+    loop, said = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(private.stages, said.set)
+    try:
+        while not private.has_reached(Stage.READY):
+            await said.wait()
+            private.listen()
+            said.clear()
+    finally:
+        loop.remove_reader(private.stages)
 
 
 def _open_display() -> Display:

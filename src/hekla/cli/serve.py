@@ -53,6 +53,7 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
     \b
     Example:  hekla apiserver --data-dir /tmp/cluster
     """
+    from hekla.apiserver.sockets import open_sockets
     from hekla.local import components
     from hekla.local.credentials import ensure_credentials
     from hekla.local.kubeconfigs import write_component_kubeconfig, write_user_kubeconfig
@@ -63,11 +64,10 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
     credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
     write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
 
-    def ready(bound_port: str) -> None:
-        write_user_kubeconfig(layout.kubeconfig, port=int(bound_port), credentials=credentials)
-        click.echo(f"serving on https://127.0.0.1:{bound_port}, kubeconfig {layout.kubeconfig}", err=True)
-
-    run_until_terminated(components.apiserver(layout, credentials, port).run, ready=ready)
+    with contextlib.closing(open_sockets(layout.socket, port)) as sockets:
+        write_user_kubeconfig(layout.kubeconfig, port=sockets.port, credentials=credentials)
+        words = f"serving on https://127.0.0.1:{sockets.port}, kubeconfig {layout.kubeconfig}"
+        run_until_terminated(components.apiserver(layout, sockets).run, ready=lambda _: click.echo(words, err=True))
 
 
 @click.command()
@@ -92,7 +92,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """
 
     async def run(ready: Ready) -> None:
-        from hekla import controllers as volcano
+        from hekla.controllers import controllers as volcano
 
         say_ready = _once(lambda: ready("controllers"))
         async with cluster.connection().client() as client:
@@ -192,7 +192,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     Example:  hekla node --kubeconfig ~/.kube/config --name laptop
     """
 
-    from hekla.local.cluster import locked
+    from hekla.local.running import locked
 
     name = name or socket.gethostname().lower()
     # A lone node keeps its pods apart from the local cluster's, which would not know them.

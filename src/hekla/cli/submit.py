@@ -9,8 +9,7 @@ import click
 
 from hekla.api.kinds import JOB, QUEUE, Kind, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
-from hekla.cli.manifest import BadFile, Document
-from hekla.cli.refusal import Mistake, all_mistakes, locate
+from hekla.cli.manifest import BadFile, Document, Mistake, locate
 from hekla.client.rest import Client
 from hekla.client.watch import Relisted, follow
 from hekla.errors import AlreadyExists, BadRequest, Forbidden, HeklaError, Invalid, UsageError
@@ -70,6 +69,9 @@ async def create_document(client: Client, document: Document, *, dry_run: bool =
             f"{kind.kind} {name!r} exists already: delete it (`{remedy}`), rename yours, or use metadata.generateName"
         ) from None
     except (Invalid, BadRequest, Forbidden) as error:
+        # Loaded when there is something to tell: it brings all of admission with it.
+        from hekla.cli.refusal import all_mistakes
+
         mistakes = await all_mistakes(client, kind, document, error)
         raise BadFile("\n".join(locate(document, *mistake) for mistake in mistakes)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 
 import msgspec
@@ -9,12 +10,19 @@ import msgspec
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, Kind, Obj, kind_of
 from hekla.api.meta import annotations_of, name_of
+from hekla.client.inprocess import Application, InProcessTransport
 from hekla.client.rest import Client, PatchStyle
 from hekla.errors import AlreadyExists, ApiError
 from hekla.local.roles import PART_OF, local_access
 
 # Servers fill in defaults, so what they hold never equals what was sent; the digest of what was sent does.
 _DIGEST = "hekla.dev/schema-digest"
+
+
+async def furnish(app: Application) -> None:
+    """Give a local cluster's API server what it must hold before anybody may ask it anything."""
+    async with Client(InProcessTransport(app), user_agent="hekla-bootstrap") as client:
+        await asyncio.gather(install_crds(client), install_roles(client))
 
 
 async def install_crds(client: Client) -> None:

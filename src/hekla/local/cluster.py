@@ -1,93 +1,76 @@
-"""A whole cluster on this machine: `up` runs it, `down` ends it, `inspect` tells what is there.
+"""A whole cluster on this machine: `up` runs it, `down` ends it.
 
 The main path is `run_cluster`; its numbered steps are the life of a local cluster.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import random
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hekla.apiserver.sockets import open_sockets
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 from hekla.local import components
-from hekla.local.components import APISERVER, ClusterSettings
-from hekla.local.credentials import ensure_credentials
-from hekla.local.kubeconfigs import write_component_kubeconfig, write_user_kubeconfig
+from hekla.local.components import APISERVER, CONTROLLERS, ClusterSettings
 from hekla.local.layout import Layout
 from hekla.local.private_files import write_private
+from hekla.local.running import inspect, locked
 from hekla.local.supervisor import Supervisor
 from hekla.log import get_logger
+
+if TYPE_CHECKING:
+    from hekla.local.credentials import Credentials
 
 log = get_logger("cluster")
 
 _STOP_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCluster:
-    """What can be seen of a running cluster from outside."""
+def run_cluster(
+    settings: ClusterSettings, *, takes_jobs: Callable[[], None] = lambda: None, ready: Callable[[], None]
+) -> None:
+    """Run a local cluster until SIGTERM or SIGINT. Returns when nothing is left.
 
-    supervisor: int
-    components: list[dict[str, object]]
-
-
-def run_cluster(settings: ClusterSettings, *, ready: Callable[[Path], None]) -> None:
-    """Run a local cluster until SIGTERM or SIGINT; `ready` is told the kubeconfig. Returns when nothing is left."""
+    `takes_jobs` is called once Jobs can be created, `ready` once everything is there that they need to run.
+    """
     settings.validate()
     layout = Layout(settings.data_dir)
     layout.prepare()
     # 1. One cluster per data dir.
     with locked(layout):
-        # 2. Certificates and the token, made once.
-        credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
-        write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
-        _record_scheduler_conf(layout, settings.scheduler_conf)
-        components.preload_apiserver()
+        # 2. Where the API server is reached stays the same however often it is started; who comes before it serves
+        #    waits there. It takes longest to load, so it begins before anything else is done.
+        sockets = open_sockets(layout.socket, settings.port or _last_port(layout))
         supervisor = Supervisor(layout.status, settings.log_level)
         supervisor.open()
         try:
-            # 3. The API server first: everything else speaks to it. It keeps its port across restarts.
-            port = settings.port or _last_port(layout)
-            first = components.apiserver(layout, credentials, port)
-            words = supervisor.start([first], meanwhile=components.preload_workers)
-            if not supervisor.stopping:
-                port = int(words[APISERVER])
-                supervisor.replace(components.apiserver(layout, credentials, port))
-                write_user_kubeconfig(layout.kubeconfig, port=port, credentials=credentials)
-                # 4. Controllers, scheduler and nodes, side by side.
-                others = components.workers(layout, credentials, settings, port)
-                supervisor.start(others)
+            supervisor.launch(components.apiserver(layout, sockets))
+            # 3. Certificates and tokens, made once; the kubeconfigs that hold them.
+            credentials = _write_credentials(layout, sockets.port)
+            _record_scheduler_conf(layout, settings.scheduler_conf)
+            # 4. The others beside it. Jobs can be created as soon as the controllers are at work.
+            for component in components.workers(layout, credentials, settings, sockets.port):
+                supervisor.launch(component)
+            supervisor.wait_until_ready(told=lambda name, _: takes_jobs() if name == CONTROLLERS else None)
             # 5. Ready; from here on whatever dies is started again.
             if not supervisor.stopping:
-                ready(layout.kubeconfig)
+                ready()
                 supervisor.watch()
         finally:
             # 6. Nodes stop before their pods are swept, the API server last.
-            supervisor.stop([component["name"] for component in _read_status(layout) if component["name"] != APISERVER])
+            supervisor.stop([name for name in supervisor.names() if name != APISERVER])
             _sweep(layout)
             supervisor.close()
+            sockets.close()
             layout.status.unlink(missing_ok=True)
-
-
-def inspect(data_dir: Path) -> RunningCluster | None:
-    """The cluster running on this data dir, if one is."""
-    layout = Layout(data_dir)
-    if not _is_locked(layout):
-        return None
-    with contextlib.suppress(OSError, ValueError):
-        document = json.loads(layout.status.read_text())
-        return RunningCluster(int(document["pid"]), list(document["components"]))
-    return RunningCluster(0, [])
 
 
 def stop_cluster(data_dir: Path) -> bool:
@@ -104,6 +87,16 @@ def stop_cluster(data_dir: Path) -> bool:
     return running is not None
 
 
+def _write_credentials(layout: Layout, port: int) -> Credentials:
+    from hekla.local.credentials import ensure_credentials
+    from hekla.local.kubeconfigs import write_component_kubeconfig, write_user_kubeconfig
+
+    credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
+    write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
+    write_user_kubeconfig(layout.kubeconfig, port=port, credentials=credentials)
+    return credentials
+
+
 def _record_scheduler_conf(layout: Layout, conf: Path | None) -> None:
     """So that `why` and `plan` rehearse with what the scheduler really uses."""
     if conf is None:
@@ -117,44 +110,6 @@ def _sweep(layout: Layout) -> None:
 
     report = sweep(layout.nodes)
     log.info("swept", report=report)
-
-
-@contextlib.contextmanager
-def locked(layout: Layout) -> Iterator[None]:
-    """Hold a data dir for ourselves: two clusters, or a cluster and a lone node, would take each other's pods away."""
-    descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            # A record lock: forked components do not inherit it, so it ends with the supervisor alone.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"a cluster or node is already running on {layout.root}: use it (kubeconfig {layout.kubeconfig}), "
-                "stop it with `hekla down`, or choose another --data-dir"
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _is_locked(layout: Layout) -> bool:
-    try:
-        descriptor = os.open(layout.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _read_status(layout: Layout) -> list[dict[str, str]]:
-    with contextlib.suppress(OSError, ValueError):
-        return list(json.loads(layout.status.read_text())["components"])
-    return []
 
 
 def _last_port(layout: Layout) -> int:
@@ -184,6 +139,3 @@ def _terminate(pid: int) -> None:
             raise UsageError(f"the cluster (process {pid}) did not stop in {_STOP_SECONDS:.0f} s")
     finally:
         os.close(descriptor)
-
-
-__all__ = ["ClusterSettings", "RunningCluster", "inspect", "run_cluster", "stop_cluster"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import random
 from dataclasses import dataclass
@@ -14,20 +13,22 @@ from urllib.parse import quote
 from hekla.api import quantity
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.core import DEFAULT_SCHEDULER
-from hekla.client.kubeconfig import Access, client_from_files, connect
+from hekla.client.kubeconfig import Access, connect
 from hekla.client.rest import Client
 from hekla.client.tokens import FixedToken
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
-from hekla.local.credentials import Credentials
 from hekla.local.layout import Layout, default_images
 from hekla.local.roles import ROLES, component_user
 from hekla.local.supervisor import Component, Ready
 
 if TYPE_CHECKING:
     from hekla.apiserver.access.user import User
+    from hekla.apiserver.sockets import Sockets
+    from hekla.local.credentials import Credentials
 
 APISERVER = "apiserver"
+CONTROLLERS = "controllers"
 _HIGHEST_PORT = 65535
 # There is no other scheduler here, so pods that name none are ours too.
 _SCHEDULERS = (SCHEDULER_NAME, DEFAULT_SCHEDULER)
@@ -86,16 +87,18 @@ class ClusterSettings:
         return self.images or default_images(os.environ)
 
 
-def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
+def apiserver(layout: Layout, sockets: Sockets) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.admission.review import VolcanoAdmission
         from hekla.apiserver import server
-        from hekla.local.bootstrap import install_crds, install_roles
+        from hekla.local.bootstrap import furnish
+        from hekla.local.credentials import ensure_credentials
 
+        # Whoever started us makes them while we load; only now are they needed.
+        credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
         settings = server.ApiServerSettings(
             database=layout.database,
-            socket_path=layout.socket,
-            port=port,
+            sockets=sockets,
             tls_certificate=credentials.server.certificate,
             tls_key=credentials.server.key,
             holders=_holders(credentials),
@@ -105,29 +108,21 @@ def apiserver(layout: Layout, credentials: Credentials, port: int) -> Component:
             kubelet_client_certificate=credentials.kubelet_client.certificate,
             kubelet_client_key=credentials.kubelet_client.key,
         )
-        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(
-                server.run(
-                    settings,
-                    clock=SystemClock(),
-                    rng=random.SystemRandom(),
-                    admission=VolcanoAdmission,
-                    ready=listening.set_result,
-                )
-            )
-            bound_port = await listening
-            async with client_from_files([layout.component_kubeconfig], user_agent="hekla-bootstrap") as client:
-                await install_crds(client)
-                await install_roles(client)
-            ready(str(bound_port))
+        await server.run(
+            settings,
+            clock=SystemClock(),
+            rng=random.SystemRandom(),
+            admission=VolcanoAdmission,
+            furnish=furnish,
+            ready=lambda: ready(""),
+        )
 
-    return Component(APISERVER, run, layout.log_of(APISERVER))
+    return Component(APISERVER, run, layout.log_of(APISERVER), keeps=sockets.descriptors())
 
 
 def controllers(layout: Layout, credentials: Credentials) -> Component:
     async def run(ready: Ready) -> None:
-        from hekla import controllers as volcano
+        from hekla.controllers import controllers as volcano
         from hekla.local import builtins
 
         clock, rng = SystemClock(), random.SystemRandom()
@@ -142,11 +137,14 @@ def controllers(layout: Layout, credentials: Credentials) -> Component:
                 volcano.run(client, clock=clock, rng=rng, schedulers=_SCHEDULERS, ready=lambda: ready(""))
             )
 
-    return Component("controllers", run, layout.log_of("controllers"))
+    return Component(CONTROLLERS, run, layout.log_of(CONTROLLERS))
 
 
 def scheduler(layout: Layout, credentials: Credentials, conf: Path | None) -> Component:
     async def run(ready: Ready) -> None:
+        for key in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+            # NumPy's BLAS would start threads at import; nothing here multiplies matrices.
+            os.environ.setdefault(key, "1")
         from hekla.scheduler import scheduler as volcano
 
         settings = volcano.SchedulerSettings(scheduler_names=_SCHEDULERS, conf=conf)
@@ -186,7 +184,8 @@ def node(
         async with _client(layout, credentials, "node", f"/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))
 
-    return Component(f"node-{name}", run, layout.log_of(f"node-{name}"))
+    # There may be several of them: what they need is loaded once.
+    return Component(f"node-{name}", run, layout.log_of(f"node-{name}"), loads=("uvloop", "hekla.node.agent"))
 
 
 def simulated_nodes(layout: Layout, credentials: Credentials, settings: ClusterSettings) -> Component:
@@ -209,33 +208,17 @@ def simulated_nodes(layout: Layout, credentials: Credentials, settings: ClusterS
 
 
 def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings, port: int) -> list[Component]:
-    """Everything that runs on top of the API server, which listens on `port`."""
-    found = [controllers(layout, credentials), scheduler(layout, credentials, settings.scheduler_conf)]
+    """Everything that runs on top of the API server, which listens on `port`; what takes longest to start first."""
+    found: list[Component] = []
     cpu = settings.node_cpu or _share_of_cpus(settings.nodes)
     memory = settings.node_memory or _share_of_memory(settings.nodes)
     for index in range(settings.nodes):
         found.append(node(layout, credentials, settings, port, index, cpu, memory))
     if settings.simulated_nodes:
         found.append(simulated_nodes(layout, credentials, settings))
+    found.append(controllers(layout, credentials))
+    found.append(scheduler(layout, credentials, settings.scheduler_conf))
     return found
-
-
-def preload_apiserver() -> None:
-    """Import what the API server needs, once, before it is forked."""
-    _import("uvloop", "uvicorn", "hekla.apiserver.server", "hekla.admission.review", "hekla.local.bootstrap")
-
-
-def preload_workers() -> None:
-    """Import what the others need, while the API server starts."""
-    for key in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        # NumPy's BLAS would start threads at import; nothing here multiplies matrices.
-        os.environ.setdefault(key, "1")
-    _import("hekla.controllers", "hekla.scheduler.scheduler", "hekla.node.agent", "hekla.local.builtins")
-
-
-def _import(*modules: str) -> None:
-    for module in modules:
-        importlib.import_module(module)
 
 
 def _client(layout: Layout, credentials: Credentials, component: str, detail: str = "") -> Client:

@@ -8,12 +8,15 @@ of their own. Everything is kept with mode 0600; certificates are made again sho
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import hashlib
 import hmac
 import ipaddress
+import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +58,10 @@ class Credentials:
 
 
 def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> Credentials:
-    """The data dir's credentials: those found, or new ones where absent or about to expire."""
+    """The data dir's credentials: those found, or new ones where absent or about to expire.
+
+    Several may ask at once: one makes them, the others wait.
+    """
     names = ("ca", "apiserver", "node", "kubelet-client")
     pairs = {name: Pair(directory / f"{name}.crt", directory / f"{name}.key") for name in names}
     credentials = Credentials(
@@ -67,6 +73,22 @@ def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> 
         signing_key=directory / "service-accounts.key",
         components=directory / "components.key",
     )
+    with _turn(directory):
+        _make_missing(credentials, pairs, clock, rng)
+    return credentials
+
+
+@contextlib.contextmanager
+def _turn(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make_missing(credentials: Credentials, pairs: dict[str, Pair], clock: Clock, rng: random.Random) -> None:
     if not all(_is_fresh(pair, clock) for pair in pairs.values()) or not _has_names(pairs["apiserver"]):
         _issue_all(pairs, clock)
     for secret in (credentials.token, credentials.components):
@@ -74,7 +96,6 @@ def ensure_credentials(directory: Path, *, clock: Clock, rng: random.Random) -> 
             write_private(secret, f"{rng.getrandbits(256):064x}\n".encode())
     if not credentials.signing_key.exists():
         write_private(credentials.signing_key, _encoded(ec.generate_private_key(ec.SECP256R1())))
-    return credentials
 
 
 def issue_server_pair(names: Sequence[str], *, clock: Clock) -> tuple[bytes, bytes, bytes]:

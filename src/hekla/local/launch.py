@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from enum import StrEnum
 
 from hekla.errors import HeklaError, UsageError
 from hekla.local.components import ClusterSettings
@@ -21,31 +21,44 @@ log = get_logger("supervisor")
 _READY_SECONDS = 90.0
 
 
+class Stage(StrEnum):
+    """How far a cluster has come, as its supervisor tells it."""
+
+    TAKES_JOBS = "takes-jobs"
+    READY = "ready"
+    FAILED = "failed"
+
+
 @dataclass(slots=True)
 class LaunchedCluster:
-    """A cluster whose supervisor is our child."""
+    """A cluster whose supervisor is our child. It tells on a pipe how far it has come, one line a stage."""
 
     pid: int
-    ready_pipe: int
+    stages: int
+    _heard: bytes = b""
 
-    def wait_until_ready(self) -> Path:
-        """The kubeconfig, once everything answers; UsageError with the reason if it cannot start."""
+    def wait_until(self, wanted: Stage) -> None:
+        """Return once it has come so far; UsageError with the reason if it cannot."""
         deadline = time.monotonic() + _READY_SECONDS
-        said = b""
-        while not said.endswith(b"\n"):
-            if not select.select([self.ready_pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        while not self.has_reached(wanted):
+            if not select.select([self.stages], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 self.stop()
                 raise UsageError(f"the local cluster was not ready in {_READY_SECONDS:.0f} s")
-            chunk = os.read(self.ready_pipe, 65536)
-            if not chunk:
-                break
-            said += chunk
-        os.close(self.ready_pipe)
-        verdict, _, text = said.decode(errors="replace").strip().partition(" ")
-        if verdict != "ready":
-            os.waitpid(self.pid, 0)
-            raise UsageError(text.replace("\0", "\n") or "the local cluster could not start")
-        return Path(text)
+            self.listen()
+
+    def listen(self) -> None:
+        """Take in what it has said; `stages` is readable when there is something. Raises UsageError when it failed."""
+        said = os.read(self.stages, 65536)
+        self._heard += said
+        for line in self._heard.decode(errors="replace").splitlines():
+            stage, _, text = line.partition(" ")
+            if stage == Stage.FAILED:
+                raise UsageError(text.replace("\0", "\n"))
+        if not said:
+            raise UsageError("the local cluster could not start" if not self._heard else "the local cluster has ended")
+
+    def has_reached(self, stage: Stage) -> bool:
+        return stage.encode() in self._heard.splitlines()
 
     def stop(self) -> None:
         """End the cluster and wait until nothing of it is left."""
@@ -90,16 +103,16 @@ def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> None:
         from hekla.local.cluster import run_cluster
 
         configure_logging(settings.log_level)
-        run_cluster(settings, ready=lambda kubeconfig: _say(pipe, f"ready {kubeconfig}"))
+        run_cluster(settings, takes_jobs=lambda: _say(pipe, Stage.TAKES_JOBS), ready=lambda: _say(pipe, Stage.READY))
         if settings.temporary:
             from hekla.node.directory import remove_tree
 
             remove_tree(settings.data_dir)
         code = 0
     except HeklaError as error:
-        _say(pipe, f"failed {error}")
+        _say(pipe, f"{Stage.FAILED} {error}")
     except BaseException as error:
-        _say(pipe, f"failed {type(error).__name__}: {error}")
+        _say(pipe, f"{Stage.FAILED} {type(error).__name__}: {error}")
         log.exception("supervisor failed")
     finally:
         os._exit(code)

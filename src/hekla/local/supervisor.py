@@ -1,9 +1,10 @@
 """Keeps a set of components running, each in a process of its own.
 
-The supervisor imports what they need once and forks: a component is up in milliseconds and shares those pages. It has
-no event loop and no threads, so forking is safe. A component that dies is started again, later and later if it keeps
-dying; one that cannot even start the first time ends the whole with its last words. When the supervisor itself is
-killed its components stop too (the kernel tells them); pods do not, and the next supervisor's nodes take them back.
+The supervisor forks them: what is loaded before, they share; what only one needs it loads itself, beside the others.
+The supervisor has no event loop and no threads, so forking is safe. A component that dies is started again, later and
+later if it keeps dying; one that cannot even start the first time ends the whole with its last words. When the
+supervisor itself is killed its components stop too (the kernel tells them); pods do not: the next supervisor's nodes
+take them back.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import selectors
@@ -35,17 +37,23 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _LONGEST_BACK_OFF = 3.0
 _STEADY_SECONDS = 10.0
+_MOST_DESCRIPTORS = 4096
 
 Ready = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """`run` works until cancelled and calls its argument, with a word for the supervisor, once it is ready."""
+    """`run` works until cancelled and calls its argument, with a word for the supervisor, once it is ready.
+
+    `loads` are modules for the supervisor to load before it forks; `keeps` are descriptors to leave open.
+    """
 
     name: str
     run: Callable[[Ready], Awaitable[None]]
     log: Path
+    loads: tuple[str, ...] = ()
+    keeps: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -88,33 +96,31 @@ class Supervisor:
     def stopping(self) -> bool:
         return self._stopping
 
-    def start(self, components: Sequence[Component], *, meanwhile: Callable[[], None] | None = None) -> dict[str, str]:
-        """Start these side by side and wait until each is ready; returns their words by name.
+    def names(self) -> list[str]:
+        """Of all that were started."""
+        return list(self._processes)
 
-        `meanwhile` is work for us while they start.
-        """
-        for component in components:
-            process = _Process(component)
-            self._processes[component.name] = process
-            self._spawn(process)
-        if meanwhile is not None:
-            meanwhile()
+    def launch(self, component: Component) -> None:
+        """Start this and do not wait for it."""
+        for module in component.loads:
+            importlib.import_module(module)
+        self._processes[component.name] = _Process(component)
+        self._spawn(self._processes[component.name])
+
+    def wait_until_ready(self, *, told: Callable[[str, str], None] = lambda _name, _word: None) -> None:
+        """Return when all that were launched are ready; `told` hears the name and word of each as soon as it is."""
         deadline = time.monotonic() + _START_SECONDS
-        started = [self._processes[component.name] for component in components]
-        while not self._stopping and any(process.ready_word is None for process in started):
+        waiting = list(self._processes.values())
+        while not self._stopping and waiting:
             self._wait(min(1.0, max(0.0, deadline - time.monotonic())))
             self._reap(first_start=True)
-            if time.monotonic() > deadline:
-                late = next(process for process in started if process.ready_word is None)
-                raise ComponentFailed(
-                    f"{late.component.name} was not ready in {_START_SECONDS:.0f} s{_tail(late.component.log)}"
-                )
+            for process in [each for each in waiting if each.ready_word is not None]:
+                waiting.remove(process)
+                told(process.component.name, process.ready_word or "")
+            if waiting and time.monotonic() > deadline:
+                late = waiting[0].component
+                raise ComponentFailed(f"{late.name} was not ready in {_START_SECONDS:.0f} s{_tail(late.log)}")
         self._write_status()
-        return {process.component.name: process.ready_word or "" for process in started}
-
-    def replace(self, component: Component) -> None:
-        """Use another definition from the next restart on (the API server keeps its port that way)."""
-        self._processes[component.name].component = component
 
     def watch(self) -> None:
         """Restart what dies, until somebody asks us to stop."""
@@ -154,9 +160,10 @@ class Supervisor:
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         sys.stdout.flush()
         sys.stderr.flush()
+        ourselves = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become(process.component, write_end, os.getppid(), self.log_level)
+            _become(process.component, write_end, ourselves, self.log_level)
         os.close(write_end)
         process.pid, process.started, process.start_at = pid, time.monotonic(), None
         process.restarts += 1
@@ -212,7 +219,9 @@ class Supervisor:
             {"name": p.component.name, "pid": p.pid, "restarts": max(p.restarts, 0), "ready": p.ready_word is not None}
             for p in self._processes.values()
         ]
-        write_private(self.status_file, json.dumps({"pid": os.getpid(), "components": components}).encode())
+        write_private(
+            self.status_file, json.dumps({"pid": os.getpid(), "components": components}).encode(), durable=False
+        )
 
 
 def _become(component: Component, ready_pipe: int, parent: int, log_level: str) -> None:
@@ -224,6 +233,7 @@ def _become(component: Component, ready_pipe: int, parent: int, log_level: str) 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         stop_with_parent(parent)
+        _close_all_but(0, 1, 2, ready_pipe, *component.keeps)
         _redirect(component.log)
         configure_logging(log_level)
         run_until_terminated(component.run, ready=lambda word: _say_ready(ready_pipe, word))
@@ -275,6 +285,13 @@ def stop_with_parent(parent: int) -> None:
 def _say_ready(pipe: int, word: str) -> None:
     os.write(pipe, f"{word}\n".encode())
     os.close(pipe)
+
+
+def _close_all_but(*kept: int) -> None:
+    """What is the supervisor's alone, and what it holds for others, must not stay open in this process."""
+    ends = sorted(kept)
+    for below, above in zip(ends, [*ends[1:], _MOST_DESCRIPTORS], strict=True):
+        os.closerange(below + 1, above)
 
 
 def _redirect(log_file: Path) -> None:

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from hekla.apiserver.sockets import open_sockets
+from hekla.errors import UsageError
+
+
+def test_whoever_comes_before_the_server_waits_for_it(tmp_path: Path) -> None:
+    sockets = open_sockets(tmp_path / "run" / "api.sock", 0)
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", sockets.port)) as early,
+            socket.socket(socket.AF_UNIX) as neighbour,
+        ):
+            neighbour.connect(str(tmp_path / "run" / "api.sock"))
+            early.sendall(b"by tcp")
+            neighbour.sendall(b"by path")
+            assert sockets.tcp is not None
+            for listening, said in ((sockets.tcp, b"by tcp"), (sockets.unix, b"by path")):
+                with listening.accept()[0] as accepted:
+                    assert accepted.recv(16) == said
+    finally:
+        sockets.close()
+
+
+def test_nobody_but_the_owner_can_use_the_path_and_it_goes_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "api.sock"
+    sockets = open_sockets(path, None)
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert sockets.port == 0
+    sockets.close()
+    assert not path.exists()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port}: Address already in use"):
+            open_sockets(tmp_path / "api.sock", port)
+
+
+def test_a_path_where_somebody_answers_is_not_taken_away_and_one_left_behind_is(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    first = open_sockets(path, None)
+    with pytest.raises(UsageError, match="another API server answers"):
+        open_sockets(path, None)
+    first.unix.close()
+    assert path.exists()
+    open_sockets(path, None).close()
