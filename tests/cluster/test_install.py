@@ -135,6 +135,18 @@ def test_the_pods_it_starts_meet_the_restricted_profile(running: ControlPlane) -
     eventually(made, what="the API server lets the pods in")
 
 
+def test_installing_again_leaves_the_webhook_and_its_certificate_alone(running: ControlPlane) -> None:
+    def present() -> list[Any]:
+        secret = json.loads(kubectl(running, "-n", NAMESPACE, "get", "secret", "hekla-webhook-tls", "-o", "json"))
+        webhook = json.loads(kubectl(running, "-n", NAMESPACE, "get", "deployment", "hekla-webhook", "-o", "json"))
+        hooks = json.loads(kubectl(running, "get", "validatingwebhookconfigurations", "-o", "json"))["items"]
+        return [secret["data"], webhook["spec"], [hook["webhooks"] for hook in hooks]]
+
+    before = present()
+    install(running, "--image", "hekla:test")
+    assert present() == before
+
+
 def test_nothing_printed_is_a_wildcard_and_only_the_node_looks_around_in_secrets() -> None:
     command = [HEKLA, "install", "--print", "--with-node", "--image", "hekla:test"]
     printed = subprocess.check_output(command, text=True, timeout=60)

@@ -6,7 +6,8 @@ from typing import Any
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of
-from hekla.local.manifests import WebhookTls, access_manifests, component_manifests
+from hekla.local.manifests import access_manifests, component_manifests
+from hekla.local.webhook_tls import WebhookTls
 
 
 def template_of(certificate: bytes, component: str = "webhook") -> Any:

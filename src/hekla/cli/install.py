@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hekla.api.kinds import Obj
+from hekla.api.kinds import SECRET, Obj
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.client.rest import Client
 
@@ -17,7 +17,12 @@ from hekla.client.rest import Client
     is_flag=True,
     help="Also make the account hekla-node, for `hekla node`: it may issue tokens and read every Secret.",
 )
-@click.option("--print", "print_only", is_flag=True, help="Print the manifests instead of applying them.")
+@click.option(
+    "--print",
+    "print_only",
+    is_flag=True,
+    help="Print the manifests, with a new certificate, in place of applying them.",
+)
 def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bool) -> None:
     """Install the Volcano CRDs and least-privilege access for our components on a cluster.
 
@@ -30,34 +35,36 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
     """
     from hekla.api.crds import load_crds
     from hekla.local.bootstrap import apply_all, install_crds
-    from hekla.local.manifests import NAMESPACE, access_manifests
+    from hekla.local.manifests import NAMESPACE, TLS_SECRET, access_manifests
 
-    crds, others = load_crds(), access_manifests(with_node=with_node)
-    if image:
-        others += _components(image)
+    crds, access = load_crds(), access_manifests(with_node=with_node)
     if print_only:
         import yaml
 
-        click.echo(yaml.safe_dump_all([*crds, *others], sort_keys=False), nl=False)
+        objects = [*crds, *access, *(_components(image, None) if image else ())]
+        click.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
         return
 
-    async def carry_out(client: Client) -> None:
+    async def carry_out(client: Client) -> int:
         await install_crds(client)
-        await apply_all(client, others)
+        present = await client.find(SECRET, TLS_SECRET, NAMESPACE) if image else None
+        objects = [*access, *(_components(image, present) if image else ())]
+        await apply_all(client, objects)
+        return len(objects)
 
-    with_client(cluster.connection(), carry_out)
+    others = with_client(cluster.connection(), carry_out)
     running = f" Controllers, scheduler and webhook start in {NAMESPACE}." if image else ""
-    click.echo(f"{len(crds)} CustomResourceDefinitions and {len(others)} other objects are in place.{running}")
+    click.echo(f"{len(crds)} CustomResourceDefinitions and {others} other objects are in place.{running}")
 
 
-def _components(image: str) -> list[Obj]:
+def _components(image: str, secret: Obj | None) -> list[Obj]:
+    """What runs the image; `secret` is what the cluster holds of the webhook's certificate."""
     from hekla.admission.server import SERVICES, webhook_configurations
     from hekla.clock import SystemClock
-    from hekla.local.credentials import issue_server_pair
-    from hekla.local.manifests import NAMESPACE, WEBHOOK_SERVICE, WebhookTls, component_manifests, webhook_location
+    from hekla.local.manifests import WEBHOOK_NAMES, component_manifests, webhook_location
+    from hekla.local.webhook_tls import webhook_tls
 
-    names = [f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc", f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc.cluster.local"]
-    tls = WebhookTls(*issue_server_pair(names, clock=SystemClock()))
+    tls = webhook_tls(secret, WEBHOOK_NAMES, clock=SystemClock())
     # Without resource groups, no pod needs to be asked about before it is made.
     paths = {service.path for service in SERVICES} - {"/pods/mutate"}
     return component_manifests(image, tls) + webhook_configurations(tls.authority, webhook_location, paths)

@@ -108,18 +108,41 @@ def issue_server_pair(names: Sequence[str], *, clock: Clock) -> tuple[bytes, byt
     return ca.public_bytes(encode), certificate.public_bytes(encode), _encoded(key)
 
 
+def is_good_for(certificate: bytes, names: Sequence[str], *, clock: Clock) -> bool:
+    """Whether a server can go on with this certificate, PEM, under these names."""
+    try:
+        read = x509.load_pem_x509_certificate(certificate)
+        return _lasts(read, clock) and {x509.DNSName(name) for name in names} <= _names_in(read)
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+
+
+def first_certificate(bundle: bytes) -> bytes:
+    """Of PEM certificates the first; nothing where there is none."""
+    try:
+        return x509.load_pem_x509_certificates(bundle)[0].public_bytes(serialization.Encoding.PEM)
+    except ValueError:
+        return b""
+
+
 def _is_fresh(pair: Pair, clock: Clock) -> bool:
     if not (pair.certificate.exists() and pair.key.exists()):
         return False
-    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    return _lasts(x509.load_pem_x509_certificate(pair.certificate.read_bytes()), clock)
+
+
+def _lasts(certificate: x509.Certificate, clock: Clock) -> bool:
     return certificate.not_valid_after_utc - clock.now() > _RENEW_BEFORE
 
 
 def _has_names(pair: Pair) -> bool:
     """Whether a server's certificate has every name it is reached by; one of an older release has not."""
     certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return set(_names(API_SERVICE_NAMES, API_SERVICE_ADDRESS)) <= set(found)
+    return set(_names(API_SERVICE_NAMES, API_SERVICE_ADDRESS)) <= _names_in(certificate)
+
+
+def _names_in(certificate: x509.Certificate) -> set[x509.GeneralName]:
+    return set(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
 
 
 def _issue_all(pairs: dict[str, Pair], clock: Clock) -> None:

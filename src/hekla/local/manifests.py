@@ -6,18 +6,19 @@ Every pod meets the Pod Security profile `restricted`; nothing listens but the w
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.kinds import LEASE, ROLE, ROLE_BINDING, Obj
 from hekla.local.roles import LABELS, component_binding, component_role, people_roles
+from hekla.local.webhook_tls import WebhookTls
 
 # Upstream's, which the webhook configurations leave alone.
 NAMESPACE = "volcano-system"
 WEBHOOK_SERVICE = "hekla-webhook"
+WEBHOOK_NAMES = [f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc", f"{WEBHOOK_SERVICE}.{NAMESPACE}.svc.cluster.local"]
 WEBHOOK_PORT = 8443
-_TLS_SECRET = "hekla-webhook-tls"  # noqa: S105 - its name
+TLS_SECRET = "hekla-webhook-tls"  # noqa: S105 - its name
 _TLS_PATH = "/etc/hekla/tls"
 _INSTALLED = ("controllers", "scheduler", "webhook")
 # Of which several may run and one acts: the Lease each holds meanwhile, as upstream calls it.
@@ -25,15 +26,6 @@ LEASES = {"controllers": "vc-controller-manager", "scheduler": SCHEDULER_NAME}
 _REPLICAS = 2
 _CERTIFICATE = "hekla.dev/certificate-digest"
 _RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookTls:
-    """The webhook's serving certificate and key, and who signed it: PEM."""
-
-    authority: bytes
-    certificate: bytes
-    key: bytes
 
 
 def access_manifests(*, with_node: bool = False) -> list[Obj]:
@@ -59,19 +51,12 @@ def component_manifests(image: str, tls: WebhookTls) -> list[Obj]:
         "--port", str(WEBHOOK_PORT), "--tls-cert-file", f"{_TLS_PATH}/tls.crt",
         "--tls-private-key-file", f"{_TLS_PATH}/tls.key", "--ca-cert-file", f"{_TLS_PATH}/ca.crt",
     ]  # fmt: skip
-    secret = {"ca.crt": tls.authority, "tls.crt": tls.certificate, "tls.key": tls.key}
     webhook = _deployment("webhook", image, serving)
     # A certificate is read once: with another one, the pods start anew.
     digest = hashlib.sha256(tls.authority + tls.certificate).hexdigest()[:16]
     webhook["spec"]["template"]["metadata"]["annotations"] = {_CERTIFICATE: digest}
     return [
-        _object(
-            "v1",
-            "Secret",
-            _TLS_SECRET,
-            type="kubernetes.io/tls",
-            stringData={name: value.decode() for name, value in secret.items()},
-        ),
+        _object("v1", "Secret", TLS_SECRET, type="kubernetes.io/tls", stringData=tls.to_secret_data()),
         # One of two acts and the other stands by: a machine that is lost costs seconds.
         *(_deployment(component, image, ["--leader-elect=true"]) for component in LEASES),
         webhook,
@@ -139,7 +124,7 @@ def _deployment(component: str, image: str, arguments: list[str]) -> Obj:
         container["ports"] = [{"name": "https", "containerPort": WEBHOOK_PORT}]
         container["readinessProbe"] = {"httpGet": {"path": "/healthz", "port": WEBHOOK_PORT, "scheme": "HTTPS"}}
         container["volumeMounts"].append({"name": "tls", "mountPath": _TLS_PATH, "readOnly": True})
-        volumes.append({"name": "tls", "secret": {"secretName": _TLS_SECRET}})
+        volumes.append({"name": "tls", "secret": {"secretName": TLS_SECRET}})
     pod = {
         "serviceAccountName": account_name(component),
         "automountServiceAccountToken": True,
