@@ -76,14 +76,18 @@ def install(plane: ControlPlane, *arguments: str) -> str:
 
 @pytest.fixture
 def accounts(control_plane: ControlPlane, tmp_path: Path) -> dict[str, Path]:
+    return make_accounts(control_plane, tmp_path)
+
+
+def make_accounts(plane: ControlPlane, directory: Path) -> dict[str, Path]:
     """A kubeconfig for each component, with a token of its own account and nothing else."""
-    install(control_plane, "--with-node")
-    document: dict[str, Any] = yaml.safe_load(control_plane.kubeconfig.read_text())
+    install(plane, "--with-node")
+    document: dict[str, Any] = yaml.safe_load(plane.kubeconfig.read_text())
     found = {}
     for name in COMPONENTS:
-        token = kubectl(control_plane, "-n", NAMESPACE, "create", "token", f"hekla-{name}").strip()
+        token = kubectl(plane, "-n", NAMESPACE, "create", "token", f"hekla-{name}").strip()
         document["users"][0]["user"] = {"token": token}
-        found[name] = tmp_path / f"{name}.kubeconfig"
+        found[name] = directory / f"{name}.kubeconfig"
         found[name].write_text(json.dumps(document))
     return found
 

@@ -19,11 +19,12 @@ from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.groupstatus import group_status, shown_amounts, waiting_annotations
 from hekla.scheduler.intake import take_in
 from hekla.scheduler.plan import Eviction, Plan
+from tests.scheduler.storage_objects import HOSTNAME, settle_claim, storage_objects
 
 _MOST_CYCLES = 20
 _OF_EACH_POD = (
     "cpu", "memory", "gpu", "selector", "tolerations", "node", "preemptable", "labels", "affinity", "spread", "role",
-    "volumes",
+    "volumes", "claims",
 )  # fmt: skip
 _PUT = {
     "Pod": "pod",
@@ -36,6 +37,7 @@ _PUT = {
     "StorageClass": "storage_class",
     "PersistentVolume": "volume",
     "PersistentVolumeClaim": "claim",
+    "CSINode": "attach_limits",
 }
 _START = 1893456000.0  # 2030-01-01
 
@@ -61,6 +63,8 @@ class Miniature:
         for name, value in given.get("classes", {}).items():
             given_class = value if isinstance(value, dict) else {"value": value}
             self.put({"kind": "PriorityClass", "metadata": {"name": name}, **given_class})
+        for obj in storage_objects(given.get("storage", {})):
+            self.put(obj)
         for obj in given.get("objects", ()):
             self.put(copy.deepcopy(obj))
         for group in given.get("groups", ()):
@@ -119,6 +123,8 @@ class Miniature:
                 entry |= {"reason": condition.reason, "message": condition.message}
                 changed.append(self._apply_condition(pod.name, entry, condition.nominated))
         for placement in plan.placements:
+            for choice in dict.fromkeys(choice for found in placement.choices.values() for choice in found):
+                settle_claim(self.objects, choice)
             for pod, node in placement.pairs():
                 obj = self.objects["Pod", pod.name]
                 assert "nodeName" not in obj["spec"], f"{pod.name} bound twice"
@@ -212,7 +218,7 @@ def node_object(given: dict[str, Any]) -> Obj:
         amounts["pods"] = str(given["pods"])
     return {
         "kind": "Node",
-        "metadata": {"name": given["name"], "labels": given.get("labels", {})},
+        "metadata": {"name": given["name"], "labels": {HOSTNAME: given["name"], **given.get("labels", {})}},
         "spec": {key: given[key] for key in ("taints", "unschedulable") if key in given},
         "status": {"allocatable": amounts},
     }
@@ -303,6 +309,8 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
     ):
         if short in given:
             spec[long] = given[short]
+    if "claims" in given:
+        spec["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in given["claims"]]
     status: dict[str, Any] = {"phase": given.get("phase", "Running" if "node" in given else "Pending")}
     if "since" in given:
         status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": given["since"]}]

@@ -93,6 +93,8 @@ def check(world: Miniature, expect: dict[str, Any]) -> None:
         assert sorted(world.evicted) == sorted(expect["evicted"])
     for pod, node in expect.get("nominated", {}).items():
         assert world.objects["Pod", pod]["status"].get("nominatedNodeName") == node
+    for claim, volume in expect.get("claimed", {}).items():
+        assert world.objects["PersistentVolumeClaim", claim]["spec"].get("volumeName") == volume
     for group, count in expect.get("counts", {}).items():
         prefix = f"{group}-"
         pods = [name for kind, name in world.objects if kind == "Pod" and name.startswith(prefix)]

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     WAITING_FOR_ROOM = "WaitingForRoom"
     WAITING_FOR_GATE = "WaitingForGate"
+    WAITING_FOR_VOLUME = "WaitingForVolume"
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"
     PLUGIN_FAILED = "PluginFailed"
     UNSUPPORTED = "Unsupported"

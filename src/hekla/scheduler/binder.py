@@ -26,6 +26,7 @@ from hekla.scheduler.resting import Resting
 from hekla.scheduler.rows import Pod
 from hekla.scheduler.statuses import Statuses
 from hekla.scheduler.torn import TornGangs
+from hekla.scheduler.volumebinding import VolumeBinding
 
 log = get_logger("scheduler")
 
@@ -69,13 +70,16 @@ class Binder:
         self._evictions = Evictions(
             client, recorder, self._resting, clock=clock, in_flight=writers, scheduler_name=scheduler_name
         )
+        self._volumes = VolumeBinding(
+            client, cache.storage, bound=self._bindings.add, failed=self._volumes_failed, in_flight=writers
+        )
         self._statuses = Statuses(client, cache, recorder, clock=clock, period=period, in_flight=writers, wake=wake)
 
     async def run(self) -> None:
         """Write until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for part in (self._torn, self._evictions, self._statuses):
+                for part in (self._torn, self._evictions, self._volumes, self._statuses):
                     tasks.create_task(part.run())
                 for _ in range(self._in_flight):
                     tasks.create_task(self._bind_for_ever())
@@ -97,13 +101,29 @@ class Binder:
                 self._statuses.withdraw(pod)
             self._taken += 1
             self._gangs[self._taken] = gang
-            self._bindings.add(self._taken)
+            if placement.choices:
+                choices = (choice for found in placement.choices.values() for choice in found)
+                self._volumes.begin(self._taken, choices, plan.volume_seconds)
+            else:
+                self._bindings.add(self._taken)
         for eviction in plan.evictions:
             if self._cache.assume_evicted(eviction.pod):
                 self._evictions.take(eviction)
                 # What the groups make of it is for another cycle to say.
                 self._wake()
         self._statuses.take(plan)
+
+    def claims_changed(self) -> None:
+        """The cache has news of claims, for which pods may be waiting."""
+        self._volumes.look()
+
+    def _volumes_failed(self, number: int, problem: str) -> None:
+        """None of the gang is bound; another cycle decides about all of it."""
+        pods = [pod for pod, _ in self._gangs.pop(number)]
+        log.warning("volumes not bound", pods=len(pods), error=problem)
+        for pod in pods:
+            self._statuses.complain(pod, f"volumes are not bound: {problem}")
+        self._resting.begin(pod.uid for pod in pods)
 
     async def _bind_for_ever(self) -> None:
         while True:

@@ -20,15 +20,14 @@ from hekla.scheduler.plan import Placement, Plan
 from hekla.scheduler.podreading import PodForm, PodReader, form_of
 from hekla.scheduler.reading import (
     read_budget,
-    read_claim,
     read_group,
     read_node,
     read_queue,
     read_quota,
-    read_volume,
 )
-from hekla.scheduler.rows import Budget, Claim, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape, Volume
-from hekla.scheduler.snapshot import Group, Snapshot, Storage, build_group
+from hekla.scheduler.rows import Budget, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
+from hekla.scheduler.snapshot import Group, Snapshot, build_group
+from hekla.scheduler.storagetable import StorageTable
 from hekla.scheduler.tables import Tables
 
 K = TypeVar("K")
@@ -67,9 +66,7 @@ class Cache:
         self._classes: dict[str, tuple[int, bool]] = {}
         self._budgets: dict[Key, Budget] = {}
         self._quotas: dict[Key, Quota] = {}
-        self._claims: dict[Key, Claim] = {}
-        self._volumes: dict[str, Volume] = {}
-        self._binding_modes: dict[str, str] = {}
+        self.storage = StorageTable()
         self._tables = Tables()
         self._stale = True
         self.generation = 0
@@ -92,6 +89,7 @@ class Cache:
         elif pod.uid in self._assumed and (pod.node or pod.status is not PodStatus.PENDING):
             del self._assumed[pod.uid]
             self._evicted.discard(pod.uid)
+            self.storage.release(pod.uid)
         changed = self._swap(before, self._effective(pod.uid))
         return changed and not (before is None and self._is_still_filling(pod))
 
@@ -107,6 +105,7 @@ class Cache:
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
         self._evicted.discard(uid)
+        self.storage.release(uid)
         return self._swap(before, None)
 
     def put_node(self, obj: Obj) -> bool:
@@ -189,23 +188,28 @@ class Cache:
         return self._quotas.pop(key_of(obj), None) is not None and self._changed()
 
     def put_claim(self, obj: Obj) -> bool:
-        return self._put(self._claims, key_of(obj), read_claim(obj))
+        return self.storage.put_claim(obj) and self._changed()
 
     def remove_claim(self, obj: Obj) -> bool:
-        return self._claims.pop(key_of(obj), None) is not None and self._changed()
+        return self.storage.remove_claim(obj) and self._changed()
 
     def put_volume(self, obj: Obj) -> bool:
-        return self._put(self._volumes, obj["metadata"]["name"], read_volume(obj))
+        return self.storage.put_volume(obj) and self._changed()
 
     def remove_volume(self, obj: Obj) -> bool:
-        return self._volumes.pop(obj["metadata"]["name"], None) is not None and self._changed()
+        return self.storage.remove_volume(obj) and self._changed()
 
     def put_storage_class(self, obj: Obj) -> bool:
-        mode = str(obj.get("volumeBindingMode") or "Immediate")
-        return self._put(self._binding_modes, obj["metadata"]["name"], mode)
+        return self.storage.put_class(obj) and self._changed()
 
     def remove_storage_class(self, obj: Obj) -> bool:
-        return self._binding_modes.pop(obj["metadata"]["name"], None) is not None and self._changed()
+        return self.storage.remove_class(obj) and self._changed()
+
+    def put_attach_limits(self, obj: Obj) -> bool:
+        return self.storage.put_limits(obj) and self._changed()
+
+    def remove_attach_limits(self, obj: Obj) -> bool:
+        return self.storage.remove_limits(obj) and self._changed()
 
     def assume(self, placement: Placement, generation: int) -> bool:
         """Count the pods of a placement on their nodes: all of them, or none when the world has moved on since."""
@@ -216,6 +220,7 @@ class Cache:
             before = self._effective(pod.uid)
             self._assumed[pod.uid] = assumed
             self._swap(before, assumed)
+            self.storage.promise(pod.uid, placement.choices.get(pod.uid, ()))
         return True
 
     def assume_evicted(self, pod: Pod) -> bool:
@@ -232,6 +237,7 @@ class Cache:
         """The pod was not bound, or not evicted, after all: back to what the API says of it."""
         before = self._effective(uid)
         self._evicted.discard(uid)
+        self.storage.release(uid)
         if self._assumed.pop(uid, None) is not None:
             self._swap(before, self._effective(uid))
 
@@ -277,7 +283,7 @@ class Cache:
             now=now,
             budgets=tuple(self._budgets[key] for key in sorted(self._budgets)),
             quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
-            storage=Storage(dict(self._claims), dict(self._volumes), dict(self._binding_modes)),
+            storage=self.storage.snapshot(),
             strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],

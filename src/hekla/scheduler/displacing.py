@@ -104,7 +104,7 @@ def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules
         return True
     if not tiers.queue_room(contender.state, contender.shape, 1)[0]:
         return False
-    follows_pods = session.constraints(contender.of).follows_pods or session.is_social(contender.of)
+    follows_pods = session.constraints(contender.of).follows_pods or session.is_fickle(contender.of)
     if tiers.filters_settled and not follows_pods:
         return True
     return not any(refusal.nodes[line] for refusal in tiers.refusals(contender.of))

@@ -58,7 +58,7 @@ class FitError:
     def reason(self) -> Reason:
         """Room is what is missing as soon as one node would do but for its room."""
         reasons = [clause.reason for clause in self.clauses]
-        for wanted in (Reason.NOT_ENOUGH_RESOURCES, Reason.UNSUPPORTED):
+        for wanted in (Reason.NOT_ENOUGH_RESOURCES, Reason.UNSUPPORTED, Reason.WAITING_FOR_VOLUME):
             if wanted in reasons:
                 return wanted
         return Reason.NO_NODE_MATCHES if reasons else Reason.NOT_ENOUGH_RESOURCES

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from hekla.api.kinds import (
+    CSI_NODE,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -43,6 +44,7 @@ def doors_of(cache: Cache) -> Mapping[Kind, Door]:
         POD_DISRUPTION_BUDGET: Door(cache.put_budget, cache.remove_budget),
         RESOURCE_QUOTA: Door(cache.put_quota, cache.remove_quota),
         STORAGE_CLASS: Door(cache.put_storage_class, cache.remove_storage_class),
+        CSI_NODE: Door(cache.put_attach_limits, cache.remove_attach_limits),
         PERSISTENT_VOLUME: Door(cache.put_volume, cache.remove_volume),
         PERSISTENT_VOLUME_CLAIM: Door(cache.put_claim, cache.remove_claim),
         POD_GROUP: Door(cache.put_group, cache.remove_group),

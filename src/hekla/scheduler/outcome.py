@@ -7,6 +7,7 @@ The texts are upstream's, since people and tools read them; what upstream leaves
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from hekla.scheduler.plan import (
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session, Tried
 from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+from hekla.scheduler.storage import ClaimChoice
 from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
 
@@ -45,6 +47,7 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
         resting=session.snapshot.resting,
         queues=_queue_outcomes(session),
         due=session.due,
+        volume_seconds=session.volume_seconds,
         evictions=tuple(
             Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
         ),
@@ -73,7 +76,18 @@ def _placement(session: Session, state: GroupState) -> Placement | None:
     positions = np.flatnonzero((state.node >= 0) & (state.status == PodStatus.BINDING))
     if not len(positions):
         return None
-    return Placement(state.group, positions, state.node[positions], session.snapshot.nodes)
+    return Placement(
+        state.group, positions, state.node[positions], session.snapshot.nodes, _claim_choices(session, state)
+    )
+
+
+def _claim_choices(session: Session, state: GroupState) -> dict[str, tuple[ClaimChoice, ...]]:
+    """By uid of pods placed in this cycle: what their claims are to get before they can be bound."""
+    if state.node is None or not state.group.has_claims:
+        return {}
+    placed = np.flatnonzero((state.node >= 0) & (state.status == PodStatus.BINDING)).tolist()
+    pods = (state.group.pods[position] for position in placed)
+    return {pod.uid: found for pod in pods if (found := tuple(session.volumes.choices(pod.claim_keys)))}
 
 
 def _group_outcome(session: Session, tiers: Tiers, state: GroupState) -> GroupOutcome:
@@ -97,7 +111,10 @@ def _fresh_outcome(
     text = "" if verdict and not _waits(state) else group_text(state, _is_ready(state))
     condition = _condition(state, verdict, text)
     settling = state.counts[PodStatus.BINDING] > 0
-    decision = _decision(session, tiers, state, phase) if _waits(state) or state.refused else {}
+    awaited = _claim_choices(session, state)
+    decision = _decision(session, tiers, state, phase) if _waits(state) or state.refused or awaited else {}
+    if awaited:
+        decision |= {"reason": str(Reason.WAITING_FOR_VOLUME), "sentence": _awaiting(awaited)}
     return GroupOutcome(
         group=state.group,
         phase=phase,
@@ -111,9 +128,22 @@ def _fresh_outcome(
         settling=settling,
         at_rest=at_rest,
         filling=state.invalid is not None and state.invalid.reason is Reason.GANG_NOT_COMPLETE,
-        waiting=None if settling else _waiting(state, decision),
+        waiting=_waiting_for_volumes(decision) if awaited else None if settling else _waiting(state, decision),
         decision=decision,
     )
+
+
+def _awaiting(choices: Mapping[str, Sequence[ClaimChoice]]) -> str:
+    distinct = {choice.claim: choice for found in choices.values() for choice in found}
+    told = [
+        f"{claim.name} for {f'volume {choice.volume}' if choice.volume else f'a volume for {choice.node}'}"
+        for claim, choice in sorted(distinct.items())
+    ]
+    return f"nodes are found; claims wait to be bound: {', '.join(told)}"
+
+
+def _waiting_for_volumes(decision: dict[str, Any]) -> Waiting:
+    return Waiting(decision["reason"], decision["sentence"])
 
 
 def _waiting(state: GroupState, decision: dict[str, Any]) -> Waiting:

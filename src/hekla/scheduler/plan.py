@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from hekla.scheduler.figure import Figure
 from hekla.scheduler.rows import Condition, Pod
 from hekla.scheduler.session import Tallies
 from hekla.scheduler.snapshot import Group, Nodes
+from hekla.scheduler.storage import ClaimChoice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +24,8 @@ class Placement:
     positions: Ints
     lines: Ints
     nodes: Nodes
+    # By pod uid: claims that are to get a volume first. They are bound before the pods are.
+    choices: Mapping[str, Sequence[ClaimChoice]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -102,6 +105,7 @@ class Plan:
     tallies: Tallies = field(default_factory=Tallies)
     figures: Callable[[], Iterable[Figure]] = tuple  # of plugins, as of the end of the cycle
     failures: tuple[PluginFailure, ...] = ()  # of plugins; what they mean for groups is in the outcomes
+    volume_seconds: float = 600.0  # how long placements wait for the volumes of their claims
     due: float | None = None  # when to look again though nothing has changed, in seconds since the epoch
 
     def bindings(self) -> dict[str, str]:

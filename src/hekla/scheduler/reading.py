@@ -21,7 +21,6 @@ from hekla.scheduler.company import Company, read_company
 from hekla.scheduler.rows import (
     Amounts,
     Budget,
-    Claim,
     Constraints,
     HostPort,
     Node,
@@ -34,7 +33,6 @@ from hekla.scheduler.rows import (
     Taint,
     Term,
     Toleration,
-    Volume,
 )
 
 WAITING_TIME = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -141,17 +139,6 @@ def read_budget(obj: Obj) -> Budget:
 def read_quota(obj: Obj) -> Quota:
     status = obj.get("status") or {}
     return Quota(key_of(obj), _quantities(status.get("hard")), _quantities(status.get("used")))
-
-
-def read_claim(obj: Obj) -> Claim:
-    spec = obj.get("spec") or {}
-    return Claim(key_of(obj), str(spec.get("volumeName") or ""), str(spec.get("storageClassName") or ""))
-
-
-def read_volume(obj: Obj) -> Volume:
-    required = ((obj.get("spec") or {}).get("nodeAffinity") or {}).get("required")
-    terms = None if required is None else tuple(map(_read_term, required.get("nodeSelectorTerms") or ()))
-    return Volume(obj["metadata"]["name"], terms)
 
 
 def read_group(obj: Obj, default_queue: str) -> PodGroup:
@@ -372,8 +359,8 @@ def _read_constraints(spec: Obj, company: Company | None) -> Constraints:
     preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     return Constraints(
         selector=tuple(sorted((str(key), str(value)) for key, value in (spec.get("nodeSelector") or {}).items())),
-        terms=None if required is None else tuple(map(_read_term, required.get("nodeSelectorTerms") or ())),
-        preferred=tuple((int(item.get("weight") or 0), _read_term(item.get("preference") or {})) for item in preferred),
+        terms=None if required is None else tuple(map(read_term, required.get("nodeSelectorTerms") or ())),
+        preferred=tuple((int(item.get("weight") or 0), read_term(item.get("preference") or {})) for item in preferred),
         tolerations=tuple(map(_read_toleration, spec.get("tolerations") or ())),
         ports=tuple(map(_read_port, _host_ports(spec))),
         company=company,
@@ -381,7 +368,7 @@ def _read_constraints(spec: Obj, company: Company | None) -> Constraints:
     )
 
 
-def _read_term(term: Obj) -> Term:
+def read_term(term: Obj) -> Term:
     return Term(_requirements(term.get("matchExpressions")), _requirements(term.get("matchFields")))
 
 

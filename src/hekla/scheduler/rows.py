@@ -146,6 +146,10 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
         return all(getattr(self, name) == getattr(other, name) for name in _DECISIVE)
 
     @property
+    def claim_keys(self) -> tuple[Key, ...]:
+        return tuple(Key(self.namespace, name) for name in self.claims)
+
+    @property
     def nominated(self) -> str:
         """The node on which room was made for it."""
         return self.condition.nominated if self.condition is not None else ""
@@ -203,21 +207,6 @@ class Quota:
     key: Key
     hard: Mapping[str, Decimal] = field(hash=False)
     used: Mapping[str, Decimal] = field(hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A PersistentVolumeClaim: bound to a volume, or waiting until a pod has a node."""
-
-    key: Key
-    volume: str
-    storage_class: str
-
-
-@dataclass(frozen=True, slots=True)
-class Volume:
-    name: str
-    terms: tuple[Term, ...] | None  # nodes from which it can be reached, None for all
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from hekla.scheduler.fit import FitError, Unfit
 from hekla.scheduler.rows import Constraints, HostPort, Pod, PodStatus, Queue
 from hekla.scheduler.snapshot import Group, Snapshot, Statuses
 from hekla.scheduler.timings import Timings
+from hekla.scheduler.volumebook import VolumeBook
 
 READY_STATUSES = (
     PodStatus.ALLOCATED,
@@ -182,6 +183,7 @@ class Session:
     tags: dict[str, int] = field(default_factory=dict)  # by pod uid
     leaving: dict[str, Pod] = field(default_factory=dict)  # by uid: made to leave in this cycle, perhaps not for good
     due: float | None = None
+    volume_seconds: float = 600.0  # how long pods wait for their volumes once they have a node
     evictions: list[Departure] = field(default_factory=list)  # decided for good
     changes: list[Ints] = field(default_factory=list)  # node lines that changed, in order; only ever grows
     _asked: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
@@ -191,6 +193,7 @@ class Session:
     memo: dict[object, Any] = field(default_factory=dict)  # for what holds for the whole cycle
     _groups: list[GroupState] | None = None
     _lines: dict[str, int] | None = None
+    _volumes: VolumeBook | None = None
     _later: bool = field(init=False)
     _floor: list[float] = field(init=False)  # no node has less idle than this, resource by resource
 
@@ -241,7 +244,7 @@ class Session:
     def class_of(self, state: GroupState, position: int) -> PodClass:
         pod, shape = state.group.pods[position], int(state.group.shape[position])
         kin = self.crowd.kin(pod) if self.crowd.active else NO_KIN
-        claims = tuple(Key(pod.namespace, name) for name in pod.claims) if pod.claims else ()
+        claims = pod.claim_keys if pod.claims else ()
         tag = self.tags.get(pod.uid, -1) if self.tags else -1
         return PodClass(shape, kin, state.queue.name, claims, tag)
 
@@ -255,6 +258,18 @@ class Session:
     def is_social(self, of: PodClass) -> bool:
         """Whether where pods of the class may go depends on where pods are."""
         return of.kin != NO_KIN or of.tag >= 0 or self.snapshot.shapes[of.shape].constraints.company is not None
+
+    def is_fickle(self, of: PodClass) -> bool:
+        """Whether placing pods may change where pods of the class may go, for whatever reason but room."""
+        if self.is_social(of):
+            return True
+        return bool(of.claims) and (self.volumes.is_open(of.claims) or bool(self.snapshot.storage.limits))
+
+    @property
+    def volumes(self) -> VolumeBook:
+        if self._volumes is None:
+            self._volumes = VolumeBook(self.snapshot.storage, self.snapshot.nodes.rows)
+        return self._volumes
 
     def request(self, shape: int) -> Floats:
         row: Floats = self.snapshot.requests[shape]

@@ -14,10 +14,10 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
-from hekla.scheduler.rows import Budget, Claim, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape, Volume
+from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
+from hekla.scheduler.storage import Storage
 
 Statuses = NDArray[np.int8]
 
@@ -104,15 +104,6 @@ class Holdings:
             self.elastic + sign * group.elastic,
             self.reserved + sign * group.reserved,
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Storage:
-    """Claims and what they are bound to, or what they wait for."""
-
-    claims: Mapping[Key, Claim]
-    volumes: Mapping[str, Volume]
-    binding_modes: Mapping[str, str]  # by storage class
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -287,7 +287,7 @@ class Tiers:
         """Nodes that pass all filters; None when all do."""
         constraints = self._session.constraints(of)
         # What follows from the pods on nodes changes as pods are placed; all else about a class is settled.
-        if constraints.follows_pods or self._session.is_social(of) or not self.filters_settled:
+        if constraints.follows_pods or self._session.is_fickle(of) or not self.filters_settled:
             return self._mask(of)
         key = (id(constraints), of.queue, of.claims)
         if key not in self._masks:
@@ -308,7 +308,7 @@ class Tiers:
 
     def one_by_one(self, of: PodClass) -> bool:
         """Whether placing one pod of the class may change where the next one may or would like to go."""
-        if not self.filters_settled or self._session.is_social(of):
+        if not self.filters_settled or self._session.is_fickle(of):
             return True
         return not self._scores_settled and self.has_preferences(of)
 

@@ -13,8 +13,9 @@ from hekla.scheduler.arrays.spread import Spread, SpreadOfClass
 from hekla.scheduler.company import SpreadRule
 from hekla.scheduler.crowd import NO_KIN
 from hekla.scheduler.extension import Argument, NodeScore, PairScore, SchedulerPlugin
+from hekla.scheduler.matching import matches
 from hekla.scheduler.neighbours import evenness, liking
-from hekla.scheduler.plugins.predicates import counted_nodes, matches, tolerates
+from hekla.scheduler.plugins.predicates import counted_nodes, tolerates
 from hekla.scheduler.rows import Constraints
 from hekla.scheduler.session import PodClass, Session
 

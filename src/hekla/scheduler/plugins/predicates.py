@@ -10,16 +10,17 @@ import numpy as np
 from hekla.api.meta import Key
 from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags
+from hekla.scheduler.attachments import Attachments
 from hekla.scheduler.company import Company, SpreadRule
 from hekla.scheduler.extension import Argument, NodeFilter, SchedulerPlugin
 from hekla.scheduler.fit import Refusal
+from hekla.scheduler.matching import matches
 from hekla.scheduler.neighbours import shunned_by_others, too_uneven, with_shunned, without_label, without_sought
-from hekla.scheduler.rows import Constraints, Node, Taint, Term, Toleration
-from hekla.scheduler.session import PodClass, Session
+from hekla.scheduler.rows import Constraints, Node, Taint, Toleration
+from hekla.scheduler.session import GroupState, PodClass, Session
 
 _UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _REPELLING = ("NoSchedule", "NoExecute")
-_WAITS_FOR_NODE = "WaitForFirstConsumer"
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 
 
@@ -38,6 +39,7 @@ class Predicates(SchedulerPlugin, NodeFilter):
         "predicate.PodTopologySpreadEnable": Argument(bool, True),
         "predicate.VolumeBindingEnable": Argument(bool, True),
         "predicate.CacheEnable": Argument(bool, False),
+        "volumebinding.bindTimeoutSeconds": Argument(int, 600),
     }
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
@@ -46,6 +48,12 @@ class Predicates(SchedulerPlugin, NodeFilter):
         self._settled: dict[int, list[Refusal]] = {}
         self._nodes, self._cordoned, self._tainted = nodes.rows, nodes.cordoned, nodes.tainted
         session.hold_slots()
+        session.volume_seconds = float(arguments["volumebinding.bindTimeoutSeconds"])
+        self._attachments: Attachments | None = None
+        if session.snapshot.storage.claims:
+            if session.snapshot.storage.limits and arguments["predicate.NodeVolumeLimitsEnable"]:
+                self._attachments = Attachments(session.snapshot)
+            session.movers.append(self._note_volumes)
 
     def refusals(self, of: PodClass) -> Sequence[Refusal]:
         constraints = self.session.constraints(of)
@@ -80,23 +88,43 @@ class Predicates(SchedulerPlugin, NodeFilter):
         return found
 
     def _add_by_storage(self, found: list[Refusal], claims: Sequence[Key]) -> None:
-        """Volumes that are bound are where they are; claims that are not bound, or not there, are waited for."""
-        storage = self.session.snapshot.storage
+        """Volumes that are bound are where they are; claims that nobody's node will settle are waited for."""
         for key in claims:
-            claim = storage.claims.get(key)
-            if claim is None:
-                self._add(found, f'persistentvolumeclaim "{key.name}" not found', range(len(self._nodes)))
-                continue
-            volume = storage.volumes.get(claim.volume)
-            if volume is not None and volume.terms is not None and self.arguments["predicate.VolumeBindingEnable"]:
-                terms = volume.terms
-                lines = [at for at, node in enumerate(self._nodes) if not any(matches(term, node) for term in terms)]
-                self._add(found, "node(s) didn't match PersistentVolume's node affinity", lines)
-            elif not claim.volume and storage.binding_modes.get(claim.storage_class) == _WAITS_FOR_NODE:
-                text = f"node(s) cannot be told to claim {claim.key.name}: {_WAITS_FOR_NODE} is not supported yet"
-                self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
-            elif not claim.volume:
-                self._add(found, "pod has unbound immediate PersistentVolumeClaims", range(len(self._nodes)))
+            text = self._missing(key)
+            if text:
+                self._add(found, text, range(len(self._nodes)), Reason.WAITING_FOR_VOLUME)
+        volumes = self.session.volumes
+        if self.arguments["predicate.VolumeBindingEnable"]:
+            self._mark(found, "node(s) didn't match PersistentVolume's node affinity", volumes.out_of_reach(claims))
+            text = "node(s) didn't find available persistent volumes to bind"
+            self._mark(found, text, volumes.without_volume(claims))
+        if self._attachments is not None:
+            self._mark(found, "node(s) exceed max volume count", self._attachments.full(claims), final=False)
+
+    def _missing(self, key: Key) -> str:
+        """What has to be there before any node can be judged."""
+        storage = self.session.snapshot.storage
+        claim = storage.claims.get(key)
+        if claim is None:
+            return f'persistentvolumeclaim "{key.name}" not found'
+        if not claim.volume:
+            waits = self.session.volumes.is_open([key])
+            return "" if waits else "pod has unbound immediate PersistentVolumeClaims"
+        if claim.volume not in storage.volumes:
+            return "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+        return ""
+
+    def _note_volumes(self, state: GroupState, positions: Sequence[int], lines: Sequence[int], sign: int) -> None:
+        if not state.group.has_claims:
+            return
+        for position, line in zip(positions, lines):
+            pod = state.group.pods[position]
+            if self._attachments is not None:
+                self._attachments.move(pod, line, sign)
+            if sign > 0:
+                self.session.volumes.take(pod.claim_keys, line)
+            else:
+                self.session.volumes.give_back(pod.claim_keys)
 
     def _add_by_company(self, found: list[Refusal], constraints: Constraints, kin: int) -> None:
         company = constraints.company or Company()
@@ -186,13 +214,6 @@ def accepts(constraints: Constraints, node: Node) -> bool:
     if any(node.labels.get(key) != value for key, value in constraints.selector):
         return False
     return constraints.terms is None or any(matches(term, node) for term in constraints.terms)
-
-
-def matches(term: Term, node: Node) -> bool:
-    """A term that asks for nothing matches nothing."""
-    if not term.labels and not term.names:
-        return False
-    return term.labels.matches(node.labels) and term.names.matches({"metadata.name": node.name})
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:

@@ -1,0 +1,154 @@
+"""Volumes for pods that have a node: what a plan chose for their claims is written, and waited for.
+
+A volume that is there is given to its claim by the reference kube-controller-manager completes; for one that has to be
+made, the claim is told the node, and whoever makes volumes of its class takes it from there. The pods keep their room
+meanwhile. Everything written can be seen by the next scheduler, so that one that is killed here leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Obj
+from hekla.client.rest import Client
+from hekla.client.workqueue import WorkQueue
+from hekla.errors import ApiError, Disconnected
+from hekla.log import get_logger
+from hekla.scheduler.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, ClaimChoice, Volume
+from hekla.scheduler.storagetable import StorageTable
+
+log = get_logger("scheduler")
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    choices: tuple[ClaimChoice, ...]
+    timer: asyncio.TimerHandle
+    written: bool = False
+
+
+class VolumeBinding:
+    """`bound` is told the number of a gang whose claims all have their volumes, `failed` why one's will not."""
+
+    def __init__(
+        self,
+        client: Client,
+        storage: StorageTable,
+        *,
+        bound: Callable[[int], None],
+        failed: Callable[[int, str], None],
+        in_flight: int,
+    ) -> None:
+        self._client = client
+        self._storage = storage
+        self._bound = bound
+        self._failed = failed
+        self._in_flight = in_flight
+        self._due: WorkQueue[int] = WorkQueue()
+        self._waits: dict[int, _Wait] = {}
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._in_flight):
+                    tasks.create_task(self._write_for_ever())
+        finally:
+            self._due.close()
+            for wait in self._waits.values():
+                wait.timer.cancel()
+
+    def begin(self, number: int, choices: Iterable[ClaimChoice], seconds: float) -> None:
+        """See to the claims of a gang; it fails when they are not bound after so many seconds."""
+        distinct = tuple(dict.fromkeys(choices))
+        timer = asyncio.get_running_loop().call_later(seconds, self._give_up, number)
+        self._waits[number] = _Wait(distinct, timer)
+        self._due.add(number)
+
+    def look(self) -> None:
+        """Claims have changed: some gang may have all it needs, or need to be decided anew."""
+        for number, wait in list(self._waits.items()):
+            problem = next(filter(None, map(self._problem_with, wait.choices)), "")
+            if problem:
+                self._end(number)
+                self._failed(number, problem)
+            elif wait.written and all(self._is_bound(choice) for choice in wait.choices):
+                self._end(number)
+                self._bound(number)
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            number = await self._due.get()
+            try:
+                await self._write(number)
+                self._due.forget(number)
+            except Disconnected as error:
+                log.debug("claims not written yet", error=error, retry=self._due.retry(number))
+            except ApiError as error:
+                self._due.forget(number)
+                if number in self._waits:
+                    self._end(number)
+                    self._failed(number, str(error))
+            finally:
+                self._due.done(number)
+
+    async def _write(self, number: int) -> None:
+        self.look()
+        wait = self._waits.get(number)
+        if wait is None:
+            return
+        for choice in wait.choices:
+            await self._tell(choice)
+        wait.written = True
+        self.look()
+
+    async def _tell(self, choice: ClaimChoice) -> None:
+        claim, volume = self._storage.claims.get(choice.claim), self._storage.volumes.get(choice.volume)
+        if claim is None or claim.bound:
+            return
+        if volume is not None and volume.claim is None:
+            await self._client.patch(PERSISTENT_VOLUME, volume.name, _reserve(volume, claim))
+        elif not choice.volume and claim.node != choice.node:
+            patch = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: choice.node}}}
+            await self._client.patch(PERSISTENT_VOLUME_CLAIM, claim.key.name, patch, claim.key.namespace)
+
+    def _problem_with(self, choice: ClaimChoice) -> str:
+        claim, volume = self._storage.claims.get(choice.claim), self._storage.volumes.get(choice.volume)
+        if claim is None:
+            return f"claim {choice.claim.name} is gone"
+        if choice.volume and (volume is None or (volume.claim is not None and not volume.is_meant_for(claim))):
+            return f"volume {choice.volume} is gone or somebody else's"
+        if choice.volume and claim.volume and claim.volume != choice.volume:
+            return f"claim {choice.claim.name} was bound to volume {claim.volume}, not to {choice.volume}"
+        return ""
+
+    def _is_bound(self, choice: ClaimChoice) -> bool:
+        claim = self._storage.claims.get(choice.claim)
+        return claim is not None and claim.bound
+
+    def _give_up(self, number: int) -> None:
+        wait = self._waits[number]
+        waiting = sorted(choice.claim.name for choice in wait.choices if not self._is_bound(choice))
+        self._end(number)
+        self._failed(number, f"timed out waiting for the volumes of {', '.join(waiting)}")
+
+    def _end(self, number: int) -> None:
+        self._waits.pop(number).timer.cancel()
+
+
+def _reserve(volume: Volume, claim: Claim) -> Obj:
+    """Refused by the server when somebody else has changed the volume meanwhile."""
+    return {
+        "metadata": {"resourceVersion": str(volume.revision), "annotations": {BOUND_BY_CONTROLLER: "yes"}},
+        "spec": {
+            "claimRef": {
+                "apiVersion": PERSISTENT_VOLUME_CLAIM.api_version,
+                "kind": PERSISTENT_VOLUME_CLAIM.kind,
+                "namespace": claim.key.namespace,
+                "name": claim.key.name,
+                "uid": claim.uid,
+            }
+        },
+    }

@@ -1,0 +1,191 @@
+"""Volumes are seen to before pods are bound: against the real API server in memory; the test makes the volumes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, Obj
+from hekla.api.meta import annotations_of
+from hekla.api.reasons import REASON_ANNOTATION
+from hekla.scheduler.storage import SELECTED_NODE
+from tests.scheduler.storage_objects import claim_object, class_object, volume_object
+from tests.scheduler.test_scheduler import Stage, on_stage
+
+DISKS = "disks.example.com"
+GANG: dict[str, Any] = {
+    "nodes": [{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 2}],
+    "groups": [{"name": "a", "min": 2, "pods": [{"claims": ["data"], "cpu": 2}, {"cpu": 2}]}],
+}
+
+
+async def furnish(stage: Stage, provisioner: str, *volumes: Obj) -> None:
+    storage_class = class_object("lazy", provisioner)
+    await stage.client.create(STORAGE_CLASS, {"apiVersion": STORAGE_CLASS.api_version, **storage_class})
+    for volume in volumes:
+        await stage.client.create(PERSISTENT_VOLUME, {"apiVersion": "v1", **volume})
+    await add_claim(stage, "data")
+
+
+async def add_claim(stage: Stage, name: str) -> None:
+    claim = {"apiVersion": "v1", **claim_object(name)}
+    claim["metadata"]["namespace"] = "default"
+    await stage.client.create(PERSISTENT_VOLUME_CLAIM, claim)
+
+
+async def claim_of(stage: Stage) -> Obj:
+    return await stage.client.get(PERSISTENT_VOLUME_CLAIM, "data", "default")
+
+
+async def is_waited_for(stage: Stage) -> bool:
+    return annotations_of(await stage.group("a")).get(REASON_ANNOTATION) == "WaitingForVolume"
+
+
+async def node_is_told(stage: Stage) -> bool:
+    return SELECTED_NODE in annotations_of(await claim_of(stage))
+
+
+async def owner_of(stage: Stage, volume: str) -> str:
+    found = await stage.client.get(PERSISTENT_VOLUME, volume)
+    return str((found["spec"].get("claimRef") or {}).get("name") or "")
+
+
+async def is_owned(stage: Stage, volume: str) -> bool:
+    return await owner_of(stage, volume) == "data"
+
+
+async def bind_claim(stage: Stage, volume: str) -> None:
+    """What the volume controller of a cluster does in the end."""
+    patch = {"spec": {"volumeName": volume}}
+    await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", patch, "default")
+    patch = {"status": {"phase": "Bound"}}
+    await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", patch, "default", subresource="status")
+
+
+def test_a_claim_is_told_the_node_and_its_gang_bound_once_there_is_a_volume() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: node_is_told(stage))
+        await stage.until(lambda: is_waited_for(stage))
+        await asyncio.sleep(30)
+        assert not await stage.are_bound("a-t-0")
+        assert not await stage.are_bound("a-t-1"), "the gang is bound as one"
+        node = annotations_of(await claim_of(stage))[SELECTED_NODE]
+        made = volume_object("made", node=node, owner="data", driver=DISKS)
+        await stage.client.create(PERSISTENT_VOLUME, {"apiVersion": "v1", **made})
+        await bind_claim(stage, "made")
+        await stage.until_bound("a-t-0", "a-t-1")
+        assert await stage.node_of("a-t-0") == node
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_volume_that_is_there_is_reserved_for_the_claim() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(
+            stage, "kubernetes.io/no-provisioner", volume_object("big", "9Gi", "n2"), volume_object("on-2", node="n2")
+        )
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: is_waited_for(stage))
+        assert [await owner_of(stage, name) for name in ("on-2", "big")] == ["data", ""]
+        await bind_claim(stage, "on-2")
+        await stage.until_bound("a-t-0", "a-t-1")
+        assert await stage.node_of("a-t-0") == "n2"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_room_on_the_node_is_kept_while_the_volume_is_made() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: node_is_told(stage))
+        await stage.add({"groups": [{"name": "b", "min": 1, "pods": [{"cpu": 2}]}]})
+        await asyncio.sleep(30)
+        assert not await stage.are_bound("b-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_volume_that_never_comes_gives_the_room_back() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: node_is_told(stage))
+        await stage.client.delete(PERSISTENT_VOLUME_CLAIM, "data", "default")
+        await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", {"metadata": {"finalizers": None}}, "default")
+        await stage.add({"groups": [{"name": "b", "min": 1, "pods": [{"cpu": 2}]}]})
+        await stage.until_bound("b-t-0")
+        conditions = (await stage.client.get(POD, "a-t-0", "default"))["status"]["conditions"]
+        assert any("claim" in condition.get("message", "") for condition in conditions)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_scheduler_that_is_started_again_goes_on_with_the_same_node() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: node_is_told(stage))
+        node = annotations_of(await claim_of(stage))[SELECTED_NODE]
+        await stage.stop()
+        stage.start()
+        await asyncio.sleep(30)
+        made = volume_object("made", node=node, owner="data", driver=DISKS)
+        await stage.client.create(PERSISTENT_VOLUME, {"apiVersion": "v1", **made})
+        await bind_claim(stage, "made")
+        await stage.until_bound("a-t-0", "a-t-1")
+        assert await stage.node_of("a-t-0") == node == annotations_of(await claim_of(stage))[SELECTED_NODE]
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_volume_that_somebody_else_took_is_not_taken_from_them() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(
+            stage, "kubernetes.io/no-provisioner", volume_object("on-2", node="n2"), volume_object("on-1", node="n1")
+        )
+        line = stage.start()
+        line.fault = lambda write: "cut" if "persistentvolumes" in write else ""
+        await stage.add(GANG)
+        await stage.until(lambda: is_waited_for(stage))
+        reserved = {"spec": {"claimRef": {"namespace": "default", "name": "other"}}}
+        await stage.client.patch(PERSISTENT_VOLUME, "on-1", reserved)
+        line.fault = lambda write: ""
+        await stage.until(lambda: is_owned(stage, "on-2"))
+        assert await owner_of(stage, "on-1") == "other"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_volume_that_is_promised_is_promised_once() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, "kubernetes.io/no-provisioner", volume_object("only"))
+        await add_claim(stage, "second")
+        line = stage.start()
+        line.fault = lambda write: "cut" if "persistentvolumes" in write else ""
+        await stage.add(GANG)
+        await stage.until(lambda: is_waited_for(stage))
+        await stage.add({"nodes": [{"name": "n3"}], "groups": [{"name": "b", "pods": [{"claims": ["second"]}]}]})
+
+        async def is_refused() -> bool:
+            return "didn't find available persistent volumes" in await stage.condition("b")
+
+        await stage.until(is_refused)
+        line.fault = lambda write: ""
+        await stage.until(lambda: is_owned(stage, "only"))
+        await stage.stop()
+
+    on_stage(script)
