@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import EVENT, NODE, POD_GROUP, QUEUE
+from hekla.api.kinds import NODE, POD_GROUP, QUEUE
+from hekla.api.meta import annotations_of
+from hekla.api.reasons import MESSAGE_ANNOTATION
 from hekla.scheduler.intake import take_in
 from hekla.scheduler.rehearsal import rehearse
 from hekla.scheduler.scheduler import SchedulerSettings
@@ -77,15 +79,15 @@ def test_a_cyclic_hierarchy_holds_up_who_is_in_it_and_says_so(tmp_path: Path) ->
         await stage.add({"groups": GANG["groups"]})
         stage.start(SchedulerSettings(conf=conf))
         await stage.until_bound(*MEMBERS)
-        await stage.until(lambda: _is_told(stage, "queue egg has queues below it"))
+        await stage.until(lambda: _is_told(stage, "lost", "queue egg has queues below it"))
         assert not await stage.node_of("lost-t-0")
         await stage.stop()
 
     on_stage(script)
 
 
-async def _is_told(stage: Stage, text: str) -> bool:
-    return any(text in event.get("message", "") for event in (await stage.client.list(EVENT)).items)
+async def _is_told(stage: Stage, group: str, text: str) -> bool:
+    return text in annotations_of(await stage.group(group)).get(MESSAGE_ANNOTATION, "")
 
 
 def test_a_broken_configuration_is_named_once_and_a_mended_one_taken_at_once(
