@@ -10,16 +10,9 @@ from pathlib import Path
 from tests.parity.compare import Explanation, Verdict, judge
 from tests.parity.replay import Case, record_all, recorded_cases, watch_cluster
 
-# Waits for a controller that is still to be written.
-NOT_YET = ("e-cronjob",)
-
 
 def cases_like(*patterns: str) -> list[Case]:
-    return [
-        case
-        for name, case in recorded_cases().items()
-        if name not in NOT_YET and any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]
+    return [case for name, case in recorded_cases().items() if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def replay_on(kubeconfig: Path, kubectl: str, cases: list[Case], explanations: list[Explanation]) -> list[Verdict]:

@@ -65,9 +65,7 @@ MOOT_FOR_WEBHOOK: Mapping[str, str] = {
     "--graceful-shutdown-time": "a stop waits for the answers that are being given",
 }
 
-CONTROLLERS_TO_COME = (
-    "cronjob-controller", "hyperNode-controller", "sharding-controller", "colocation-config-controller",
-)  # fmt: skip
+CONTROLLERS_TO_COME = ("hyperNode-controller", "sharding-controller", "colocation-config-controller")
 
 _GATES: Mapping[str, bool] = {
     "WorkLoadSupport": True,

@@ -12,6 +12,7 @@ from hekla.client.lease import Election
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.controllers.cronjob.controller import CronJobController
 from hekla.controllers.emptied import EmptiedGroupController
 from hekla.controllers.garbage import GarbageController
 from hekla.controllers.job.controller import JobController
@@ -27,8 +28,8 @@ from hekla.metrics import serving_metrics, tell_whether_leading
 COMPONENT = "vc-controller-manager"
 
 JOBS, QUEUES, GROUPS, GARBAGE = "job-controller", "queue-controller", "pg-controller", "gc-controller"
-FLOWS, TEMPLATES = "jobflow-controller", "jobtemplate-controller"
-CONTROLLERS = (JOBS, QUEUES, GROUPS, GARBAGE, FLOWS, TEMPLATES)  # by upstream's names
+FLOWS, TEMPLATES, CRON_JOBS = "jobflow-controller", "jobtemplate-controller", "cronjob-controller"
+CONTROLLERS = (JOBS, QUEUES, GROUPS, GARBAGE, FLOWS, TEMPLATES, CRON_JOBS)  # by upstream's names
 
 
 async def run(
@@ -58,6 +59,7 @@ async def run(
     garbage = GarbageController(client, sources, clock=clock)
     flows = JobFlowController(client, sources, clock=clock, recorder=recorder)
     templates = JobTemplateController(client, sources)
+    cron_jobs = CronJobController(client, sources, clock=clock, recorder=recorder)
     runners: dict[str, tuple[Runner, ...]] = {
         QUEUES: (queues.runner,),
         JOBS: (jobs.runner,),
@@ -65,6 +67,7 @@ async def run(
         GARBAGE: (garbage.runner,),
         FLOWS: (flows.runner,),
         TEMPLATES: (templates.runner,),
+        CRON_JOBS: (cron_jobs.runner,),
     }
     async with contextlib.AsyncExitStack() as stack:
         if metrics_address:

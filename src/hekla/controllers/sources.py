@@ -5,9 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, TypedDict
 
-from hekla.api.kinds import COMMAND, JOB, JOB_FLOW, JOB_TEMPLATE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.api.kinds import (
+    COMMAND,
+    CRON_JOB,
+    JOB,
+    JOB_FLOW,
+    JOB_TEMPLATE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    Kind,
+    Obj,
+)
 from hekla.api.meta import controller_of, labels_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
@@ -16,6 +29,7 @@ BARE_OWNER = "bare owner"
 TARGET = "target"
 QUEUE_INDEX = "queue"
 FLOW = "flow"
+CRON = "cron"
 TEMPLATE = "template"
 CREATED_BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 
@@ -62,7 +76,8 @@ class PodView(TypedDict, total=False):
 
 class Sources:
     def __init__(self, client: Client, rng: random.Random) -> None:
-        self.jobs = Informer(client, JOB, indexers={FLOW: _flow_owner, TEMPLATE: _template}, rng=rng)
+        owners = {FLOW: partial(_owner_of, JOB_FLOW), CRON: partial(_owner_of, CRON_JOB)}
+        self.jobs = Informer(client, JOB, indexers={**owners, TEMPLATE: _template}, rng=rng)
         self.pods = Informer(client, POD, indexers={BARE_OWNER: _other_owner}, view=PodView, rng=rng)
         self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, rng=rng)
         self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
@@ -70,10 +85,11 @@ class Sources:
         self.priorities = Informer(client, PRIORITY_CLASS, rng=rng)
         self.flows = Informer(client, JOB_FLOW, rng=rng)
         self.templates = Informer(client, JOB_TEMPLATE, rng=rng)
+        self.cron_jobs = Informer(client, CRON_JOB, rng=rng)
 
     def __iter__(self) -> Iterator[Informer]:
         work = (self.jobs, self.pods, self.groups, self.commands)
-        return iter((*work, self.queues, self.priorities, self.flows, self.templates))
+        return iter((*work, self.queues, self.priorities, self.flows, self.templates, self.cron_jobs))
 
     async def synced(self) -> None:
         await asyncio.gather(*(informer.synced() for informer in self))
@@ -85,9 +101,9 @@ def _other_owner(obj: Obj) -> Iterator[str]:
         yield owner["uid"]
 
 
-def _flow_owner(obj: Obj) -> Iterator[str]:
+def _owner_of(kind: Kind, obj: Obj) -> Iterator[str]:
     owner = controller_of(obj)
-    if owner is not None and JOB_FLOW.owns_reference(owner):
+    if owner is not None and kind.owns_reference(owner):
         yield owner["uid"]
 
 

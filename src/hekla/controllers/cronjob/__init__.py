@@ -1,0 +1,1 @@
+"""The CronJob controller: Jobs that are made when their time has come."""
