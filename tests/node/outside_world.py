@@ -15,9 +15,9 @@ import threading
 from pathlib import Path
 
 from dnslib import QTYPE, RR, A, DNSRecord
-from pyroute2 import IPRoute
 
 from hekla.node import syscalls as sys_
+from hekla.node.links import Links
 
 WORLD, PORT = "203.0.113.5", 8080
 
@@ -40,10 +40,10 @@ def main() -> None:
         sys_.unshare(sys_.CLONE_NEWNET)
         be_the_world(world_end)
     machine.recv(1)
-    with IPRoute() as links:
-        links.link("add", ifname="lan", kind="veth", peer={"ifname": "lan", "net_ns_pid": world})
-        configure(links, "lan", "198.51.100.2")
-        links.route("add", dst="default", gateway="198.51.100.1")
+    with Links() as links:
+        links.add_cable("lan", "lan", world)
+        configure(links, "198.51.100.2")
+        links.add_default_route("198.51.100.1")
     machine.sendall(b"1")
     machine.recv(1)
     print("ready", flush=True)
@@ -54,9 +54,9 @@ def main() -> None:
 def be_the_world(machine: socket.socket) -> None:
     machine.sendall(b"1")
     machine.recv(1)
-    with IPRoute() as links:
-        configure(links, "lan", "198.51.100.1")
-        links.addr("add", index=links.link_lookup(ifname="lo")[0], address=WORLD, prefixlen=32)
+    with Links() as links:
+        configure(links, "198.51.100.1")
+        links.add_address("lo", WORLD, 32)
     server = socket.create_server(("", PORT))
     names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     names.bind((WORLD, 53))
@@ -77,10 +77,10 @@ def answer_names(names: socket.socket) -> None:
         names.sendto(reply.pack(), address)
 
 
-def configure(links: IPRoute, name: str, address: str) -> None:
-    for each in ("lo", name):
-        links.link("set", index=links.link_lookup(ifname=each)[0], state="up")
-    links.addr("add", index=links.link_lookup(ifname=name)[0], address=address, prefixlen=24)
+def configure(links: Links, address: str) -> None:
+    links.bring_up("lo")
+    links.bring_up("lan")
+    links.add_address("lan", address, 24)
 
 
 main()

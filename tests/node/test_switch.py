@@ -5,7 +5,8 @@ from ipaddress import IPv4Network
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hekla.node.switch import choose_network, link_name
+from hekla.node.pod_network import choose_network
+from hekla.node.switch import link_name
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 255), st.integers(9, 32)), max_size=8))

@@ -1,7 +1,7 @@
 """The switch: one process per local cluster that holds its network.
 
 It owns a network namespace with a bridge in it, and for every pod forks a *pause* process that holds the pod's own
-network, host name and IPC namespaces; a veth pair joins the two. For an ordinary user all of it lives in one user
+namespaces (`pause.py`); a veth pair joins the two. For an ordinary user all of it lives in one user
 namespace made here. The host's interfaces, routes and rules are never touched from here.
 
 The switch outlives agents. If it is killed itself, pods keep their links: every pause holds the switch's namespace
@@ -15,8 +15,6 @@ Requests come over a unix socket, one JSON message each way (`switch_client.py`)
 from __future__ import annotations
 
 import array
-import ctypes
-import errno
 import fcntl
 import ipaddress
 import json
@@ -24,7 +22,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import traceback
@@ -34,6 +31,9 @@ from typing import Any, NoReturn, cast
 
 from hekla.node import records
 from hekla.node import syscalls as sys_
+from hekla.node.links import Links
+from hekla.node.pause import HELD_NAMESPACE, POD_LINK, fork_pause
+from hekla.node.pod_network import choose_network, host_networks
 from hekla.node.uplink import Keeper, Outgoing, Way, apply_rules, choose_way, fork_keeper, rules
 from hekla.node.user_ids import enter_user_namespace, mapped_ids
 
@@ -43,13 +43,8 @@ RECORD = "switch.json"
 LOCK = "switch.lock"
 DNS_PORT = 53
 _BRIDGE_HARDWARE = "02:68:65:6b:6c:61"  # locally administered
-_HELD_NAMESPACE = 3
-_PREFIX = 16
 _MESSAGE_BYTES = 64 * 1024
 _NFT_SECONDS = 5.0
-_SIOCADDRT, _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x890B, 0x8913, 0x8914, 0x8916, 0x891C
-_IFF_UP = 1
-_ROUTE_UP, _ROUTE_GATEWAY, _ROUTE_HOST = 1, 2, 4
 
 
 def main() -> None:
@@ -80,7 +75,7 @@ class Switch:
     _network: ipaddress.IPv4Network = field(init=False)
     _pauses: dict[str, _Pause] = field(init=False, default_factory=dict)
     _shared: dict[str, socket.socket] = field(init=False, default_factory=dict)
-    _links: Any = field(init=False)
+    _links: Links = field(init=False)
     _last_address: int = field(init=False, default=1)
     _rules: str = field(init=False, default="unknown")
 
@@ -93,12 +88,10 @@ class Switch:
             self._network = ipaddress.IPv4Network(known["network"])
             _enter_held_namespaces(next(iter(found.values())).process["pid"])
         else:
-            self._network = choose_network(_routes(), known.get("network"))
+            self._network = choose_network(host_networks(), known.get("network"))
             _make_namespaces()
         self._pauses = found
-        from pyroute2 import IPRoute
-
-        self._links = IPRoute()
+        self._links = Links()
         if not found:
             self._make_bridge()
             self._rules = ""
@@ -183,22 +176,20 @@ class Switch:
             return known
         self._remove(uid)
         address = known.address if known is not None else self._free_address()
-        pid, talk = _fork_pause(hostname)
+        forked = fork_pause(hostname)
         try:
-            _expect(talk)
-            self._link(uid, pid)
-            talk.sendall(json.dumps([address, self.gateway]).encode())
-            _expect(talk)
-            pause = _Pause(records.process_id(pid), address)
+            self._link(uid, forked.pid)
+            forked.configure(address, self.gateway)
+            pause = _Pause(records.process_id(forked.pid), address)
             record = {"process": pause.process, "address": address}
             records.write(str(self.data_dir / "pods" / uid / "sandbox.json"), record, durable=False)
-            talk.sendall(b"ok")
+            forked.release()
         except Exception:
-            os.kill(pid, signal.SIGKILL)
-            self._unlink(uid)
+            os.kill(forked.pid, signal.SIGKILL)
+            self._links.delete(link_name(uid))
             raise
         finally:
-            talk.close()
+            forked.close()
         self._pauses[uid] = pause
         return pause
 
@@ -221,29 +212,15 @@ class Switch:
 
     def _remove(self, uid: str) -> None:
         # The cable first: with the pause goes the pod's end of it, and then ours, at a time of the kernel's choice.
-        self._unlink(uid)
+        self._links.delete(link_name(uid))
         pause = self._pauses.pop(uid, None)
         if pause is not None:
             _kill(pause.process)
 
     def _link(self, uid: str, pid: int) -> None:
-        name = link_name(uid)
-        self._links.link("add", ifname=name, kind="veth", peer={"ifname": "eth0", "net_ns_pid": pid})
-        bridge, index = socket.if_nametoindex(BRIDGE), socket.if_nametoindex(name)
-        self._links.link("set", index=index, master=bridge, state="up")
+        self._links.add_cable(link_name(uid), POD_LINK, pid)
         # Pods speak to the bridge and not to each other: everything passes the rules, raw frames too.
-        self._links.brport("set", index=index, isolated=1)
-
-    def _unlink(self, uid: str) -> None:
-        from pyroute2.netlink.exceptions import NetlinkError
-
-        try:
-            self._links.link("del", index=socket.if_nametoindex(link_name(uid)))
-        except NetlinkError as error:
-            if error.code != errno.ENODEV:
-                raise
-        except OSError:
-            pass  # there is none of that name
+        self._links.plug_in(link_name(uid), BRIDGE)
 
     def _free_address(self) -> str:
         """The next address never used since the start, so that a name looked up late does not reach a stranger."""
@@ -274,7 +251,7 @@ class Switch:
         """One that listens at a cluster address, which becomes ours; shared by all agents."""
         key = f"{address}:{port}"
         if key not in self._shared:
-            self._own_address(address)
+            self._links.add_address(BRIDGE, address, 32)
             made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             # As with DNS: agents may still hold that of a switch that was killed.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -284,23 +261,12 @@ class Switch:
             self._shared[key] = made
         return self._shared[key]
 
-    def _own_address(self, address: str) -> None:
-        from pyroute2.netlink.exceptions import NetlinkError
-
-        try:
-            index = socket.if_nametoindex(BRIDGE)
-            self._links.addr("add", index=index, address=address, prefixlen=32)
-        except NetlinkError as error:
-            if error.code != errno.EEXIST:
-                raise
-
     def _make_bridge(self) -> None:
         # An address of its own: otherwise it takes that of a port, and changes it whenever pods come and go.
-        self._links.link("add", ifname=BRIDGE, kind="bridge", address=_BRIDGE_HARDWARE)
-        index = socket.if_nametoindex(BRIDGE)
-        self._links.addr("add", index=index, address=self.gateway, prefixlen=self._network.prefixlen)
-        self._links.link("set", index=index, state="up")
-        self._links.link("set", index=socket.if_nametoindex("lo"), state="up")
+        self._links.add_bridge(BRIDGE, _BRIDGE_HARDWARE)
+        self._links.add_address(BRIDGE, self.gateway, self._network.prefixlen)
+        self._links.bring_up(BRIDGE)
+        self._links.bring_up("lo")
         # Where the kernel lets rules for routed packets see bridged ones too, a Service's would apply too early.
         early = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
         if early.exists():
@@ -320,43 +286,9 @@ class Switch:
         return found
 
 
-def choose_network(routes: list[ipaddress.IPv4Network], recorded: str | None = None) -> ipaddress.IPv4Network:
-    """A private range that no route of the host leads to; the one used before where it still is free.
-
-    Where every private range is routed (a company's network), any will do: the host's routes do not reach into the
-    switch's namespace, so it only hides machines that pods cannot reach anyway.
-    """
-    tens = [(10 << 24 | second << 16, _PREFIX) for second in [*range(77, 255), *range(77)]]
-    others = [(172 << 24 | second << 16, _PREFIX) for second in range(16, 32)]
-    candidates = [ipaddress.IPv4Network(each) for each in tens + others]
-    if recorded:
-        candidates.insert(0, ipaddress.IPv4Network(recorded))
-    free = (each for each in candidates if not any(each.overlaps(route) for route in routes))
-    return next(free, candidates[0])
-
-
 def link_name(uid: str) -> str:
     """A name for the switch's end of a pod's cable; the kernel allows 15 bytes."""
     return "v" + uid.replace("-", "")[:13]
-
-
-def _routes() -> list[ipaddress.IPv4Network]:
-    """What the host has routes and resolvers for, default routes aside."""
-    found = []
-    for line in Path("/proc/net/route").read_text().splitlines()[1:]:
-        columns = line.split()
-        destination, mask = (socket.ntohl(int(columns[column], 16)) for column in (1, 7))
-        if mask:
-            found.append(ipaddress.IPv4Network((destination, str(ipaddress.IPv4Address(mask)))))
-    try:
-        lines = Path("/etc/resolv.conf").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        words = line.split()
-        if len(words) > 1 and words[0] == "nameserver" and ":" not in words[1]:
-            found.append(ipaddress.IPv4Network(words[1]))
-    return found
 
 
 def _make_namespaces() -> None:
@@ -366,7 +298,7 @@ def _make_namespaces() -> None:
 
 
 def _enter_held_namespaces(pause: int) -> None:
-    network = os.open(f"/proc/{pause}/fd/{_HELD_NAMESPACE}", os.O_RDONLY)
+    network = os.open(f"/proc/{pause}/fd/{HELD_NAMESPACE}", os.O_RDONLY)
     if os.geteuid() != 0:
         user = os.open(f"/proc/{pause}/ns/user", os.O_RDONLY)
         sys_.setns(user, sys_.CLONE_NEWUSER)
@@ -394,93 +326,6 @@ def _listen(data_dir: Path) -> socket.socket:
     return listener
 
 
-def _fork_pause(hostname: str) -> tuple[int, socket.socket]:
-    ours, theirs = socket.socketpair()
-    ours.settimeout(5)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            ours.close()
-            _be_pause(hostname, theirs.detach())
-        finally:
-            os._exit(1)
-    theirs.close()
-    return pid, ours
-
-
-def _be_pause(hostname: str, talk: int) -> None:
-    """Hold a pod's namespaces, and the switch's, until told to end."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    held = os.open("/proc/self/ns/net", os.O_RDONLY)
-    talk, held = _renumber(talk, held)
-    sys_.unshare(sys_.CLONE_NEWNET | sys_.CLONE_NEWUTS | sys_.CLONE_NEWIPC)
-    sys_.sethostname(hostname)
-    sys_.set_process_name("hekla-pause")
-    os.setsid()
-    os.write(talk, b"ok")
-    address, gateway = json.loads(os.read(talk, _MESSAGE_BYTES))
-    _configure_link(address, gateway)
-    _allow_ping()
-    os.write(talk, b"ok")
-    # Not before we are on record: a pause that nobody knows of would stay for ever.
-    if os.read(talk, 16) != b"ok":
-        os._exit(1)
-    os.close(talk)
-    while True:
-        signal.pause()
-
-
-def _renumber(talk: int, held: int) -> tuple[int, int]:
-    """Keep nothing open but the two, at fixed numbers above the standard streams."""
-    talk = fcntl.fcntl(talk, fcntl.F_DUPFD, 10)
-    os.dup2(held, _HELD_NAMESPACE, inheritable=False)
-    os.closerange(_HELD_NAMESPACE + 1, talk)
-    os.closerange(talk + 1, 4096)
-    return talk, _HELD_NAMESPACE
-
-
-def _configure_link(address: str, gateway: str) -> None:
-    """A pod's end of its cable. Nobody is on it but the switch: neighbours, too, are reached through that."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        _bring_up(control, "lo")
-        fcntl.ioctl(control, _SIOCSIFADDR, _interface_request("eth0", address))
-        fcntl.ioctl(control, _SIOCSIFNETMASK, _interface_request("eth0", "255.255.255.255"))
-        _bring_up(control, "eth0")
-        _add_route(control, gateway, "255.255.255.255", "0.0.0.0", _ROUTE_UP | _ROUTE_HOST)
-        _add_route(control, "0.0.0.0", "0.0.0.0", gateway, _ROUTE_UP | _ROUTE_GATEWAY)
-
-
-def _allow_ping() -> None:
-    """To everybody in the pod: the kernel itself writes those packets, so nobody needs the right to write any."""
-    for groups in ("0 2147483647", "0 0"):
-        try:
-            Path("/proc/sys/net/ipv4/ping_group_range").write_text(groups)
-            return
-        except OSError:
-            continue  # an ordinary user's namespace has few groups, or its /proc is closed: then no ping
-
-
-def _add_route(control: socket.socket, to: str, mask: str, gateway: str, flags: int) -> None:
-    device = ctypes.create_string_buffer(b"eth0")
-    route = struct.pack("@L", 0) + b"".join(map(_socket_address, (to, gateway, mask)))
-    route = (route + struct.pack("@H", flags)).ljust(88, b"\0") + struct.pack("@P", ctypes.addressof(device))
-    fcntl.ioctl(control, _SIOCADDRT, route.ljust(120, b"\0"))
-
-
-def _bring_up(control: socket.socket, name: str) -> None:
-    answer = fcntl.ioctl(control, _SIOCGIFFLAGS, struct.pack("16sh22x", name.encode(), 0))
-    flags = struct.unpack("16sh22x", answer)[1]
-    fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh22x", name.encode(), flags | _IFF_UP))
-
-
-def _interface_request(name: str, address: str) -> bytes:
-    return struct.pack("16s16s8x", name.encode(), _socket_address(address))
-
-
-def _socket_address(address: str) -> bytes:
-    return struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
-
-
 def _find_nft() -> str | None:
     return shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
 
@@ -500,11 +345,6 @@ def _set_rules(descriptor: int) -> None:
         _reap()
     if done.returncode:
         raise OSError(0, f"nft: {done.stderr.decode(errors='replace').strip()[:500]}")
-
-
-def _expect(talk: socket.socket) -> None:
-    if talk.recv(16) != b"ok":
-        raise OSError(0, "the pod's network could not be set up")
 
 
 def _kill(process: records.ProcessId) -> None:

@@ -14,7 +14,7 @@ link-local ones (a cloud's metadata) can be reached.
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import hashlib
 import os
 import select
@@ -29,6 +29,7 @@ from typing import Literal, NoReturn
 
 from hekla.node import records
 from hekla.node import syscalls as sys_
+from hekla.node.links import Links
 
 Outgoing = Literal["auto", "nat", "none"]
 Way = Literal["slirp4netns", "pasta", "nat", ""]
@@ -36,6 +37,7 @@ Way = Literal["slirp4netns", "pasta", "nat", ""]
 LINK = "uplink"  # the switch's end
 TABLE = "hekla-uplink"
 RECORD = "uplink.json"
+LOCK = "uplink.lock"
 PROGRAMS = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin:/usr/local/bin"
 # A range for documentation only, so nobody's network: the machine's end, and ours.
 _NETWORK, _THERE, _HERE = "192.0.2.0/24", "192.0.2.2", "192.0.2.100"
@@ -158,7 +160,10 @@ def _keep_relay(way: Way, switch: int, waiting: int) -> NoReturn:
 
 def _slirp4netns(switch: int, user_namespace: bool) -> list[str]:
     where = [f"--userns-path=/proc/{switch}/ns/user"] if user_namespace else []
-    safe = ["--disable-host-loopback", "--disable-dns"]
+    safe = ["--disable-host-loopback", "--disable-dns", "--enable-seccomp"]
+    if not user_namespace:
+        # Root's rights are the ones worth giving up.
+        safe.append("--enable-sandbox")
     return ["slirp4netns", "--configure", "--mtu=65520", f"--cidr={_NETWORK}", *safe, *where,
             "--netns-type=path", f"/proc/{switch}/ns/net", LINK]  # fmt: skip
 
@@ -173,6 +178,9 @@ def _pasta(switch: int) -> list[str]:
 
 def _keep_nat(switch: int, data_dir: Path, waiting: int) -> NoReturn:
     name = "hk" + hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:10]
+    # Held for life: the keeper of a switch that was killed puts everything back before we begin, not after.
+    turn = os.open(data_dir / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(turn, fcntl.LOCK_EX)
     # On record before anything is changed.
     records.write(str(data_dir / RECORD), {"name": name, "boot": records.process_id(os.getpid())["boot"]})
     try:
@@ -185,14 +193,11 @@ def _keep_nat(switch: int, data_dir: Path, waiting: int) -> NoReturn:
 
 
 def _make_nat(switch: int, name: str) -> None:
-    from pyroute2 import IPRoute
-
-    there, here = _free_pair()
-    with IPRoute() as links:
-        links.link("add", ifname=name, kind="veth", peer={"ifname": LINK, "net_ns_pid": switch})
-        index = links.link_lookup(ifname=name)[0]
-        links.addr("add", index=index, address=there, prefixlen=30)
-        links.link("set", index=index, state="up")
+    with Links() as links:
+        there, here = _free_pair(links.addresses())
+        links.add_cable(name, LINK, switch)
+        links.add_address(name, there, 30)
+        links.bring_up(name)
     child = os.fork()
     if child == 0:
         try:
@@ -223,28 +228,17 @@ def _machine_rules(name: str, here: str, *, alone: bool) -> str:
 
 
 def _configure_here(switch: int, there: str, here: str) -> None:
-    from pyroute2 import IPRoute
-
     namespace = os.open(f"/proc/{switch}/ns/net", os.O_RDONLY)
     sys_.setns(namespace, sys_.CLONE_NEWNET)
-    with IPRoute() as links:
-        index = links.link_lookup(ifname=LINK)[0]
-        links.addr("add", index=index, address=here, prefixlen=30)
-        links.link("set", index=index, state="up")
-        links.route("add", dst="default", gateway=there)
+    with Links() as links:
+        links.add_address(LINK, here, 30)
+        links.bring_up(LINK)
+        links.add_default_route(there)
 
 
 def _undo_nat(name: str) -> None:
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    with IPRoute() as links:
-        for index in links.link_lookup(ifname=name):
-            try:
-                links.link("del", index=index)
-            except NetlinkError as error:
-                if error.code != errno.ENODEV:  # it goes with its other end, too
-                    raise
+    with Links() as links:
+        links.delete(name)
     apply_rules(f"table ip {name}\ndelete table ip {name}\n")
     listed = subprocess.run(["nft", "list", "tables"], env={"PATH": PROGRAMS}, capture_output=True, text=True).stdout
     last = not any(line.startswith("table ip hk") for line in listed.splitlines())
@@ -253,12 +247,8 @@ def _undo_nat(name: str) -> None:
         _FORWARDING_BEFORE.unlink(missing_ok=True)
 
 
-def _free_pair() -> tuple[str, str]:
+def _free_pair(taken: set[str]) -> tuple[str, str]:
     """Two addresses of a range of four that no other cluster of this machine has."""
-    from pyroute2 import IPRoute
-
-    with IPRoute() as links:
-        taken = {dict(each["attrs"]).get("IFA_ADDRESS") for each in links.get_addr()}
     for first in range(0, 256, 4):
         there, here = (f"192.0.2.{first + offset}" for offset in (1, 2))
         if there not in taken:
