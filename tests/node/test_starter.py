@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import os
+import random
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
 
+from hekla.clock import SystemClock
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.sources import MissingSource, Place, Sources
 from hekla.node.rootfs import open_within
+from hekla.node.settings import NodeSettings
 from hekla.node.starter import Starter, host_path
 
 
@@ -49,25 +52,40 @@ def test_a_host_path_of_another_type_is_refused(tmp_path: Path, name: str, kind:
         host_path({"path": str(tmp_path / name), "type": kind}, [tmp_path])
 
 
-def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on, done = (threading.Event() for _ in range(3))
-
-    def prepare(*_: object) -> None:
-        begun.set()
-        go_on.wait(5)
-        done.set()
+def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(tmp_path: Path) -> None:
+    """Held up in the middle by a pipe where one of the files should be."""
+    directory = PodDirectory(tmp_path, "uid")
+    pipe = directory.etc / "hostname"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {}}
 
     async def main() -> None:
-        starter = Starter(cast(NodeContext, None), PodDirectory(tmp_path, "uid"))
-        monkeypatch.setattr(starter, "_prepare_files", prepare)
-        writing = asyncio.create_task(starter._write_files({}, Sources("ns"), ""))
-        await asyncio.to_thread(begun.wait, 5)
+        writing = asyncio.create_task(Starter(context(tmp_path), directory)._write_files(pod, Sources("ns"), ""))
+        held = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)  # once it reads what is there
+        pipe.unlink()
         writing.cancel()
-        asyncio.get_running_loop().call_later(0.1, go_on.set)
+        await asyncio.wait([writing], timeout=0.2)
+        assert not writing.done()
+        os.close(held)
         await asyncio.wait([writing])
         assert writing.cancelled()
-        assert done.is_set()
+        assert sorted(path.name for path in directory.etc.iterdir()) == ["hostname", "hosts", "resolv.conf"]
 
     asyncio.run(main())
+
+
+def context(folder: Path) -> NodeContext:
+    """A node's, as far as writing files needs it."""
+    nobody: Any = None
+    return NodeContext(
+        client=nobody,
+        recorder=nobody,
+        settings=NodeSettings(name="n", data_dir=folder),
+        clock=SystemClock(),
+        rng=random.Random(1),
+        spawner=nobody,
+        launcher=nobody,
+        switch=None,
+        images=nobody,
+    )
