@@ -133,3 +133,12 @@ def test_what_a_pod_wants_of_others_follows_its_own_labels() -> None:
         for label in ("a", "b", "a")
     ]
     assert [company is not None and company.seeks_itself for company in companies] == [True, False, True]
+
+
+def test_host_ports_are_those_of_containers_that_run_as_long_as_the_pod() -> None:
+    def with_port(port: int, **more: Any) -> dict[str, Any]:
+        return container(ports=[{"containerPort": port, "hostPort": port}], **more)
+
+    init = [with_port(80), with_port(81, restartPolicy="Always")]
+    shape = Shapes().shape_of({"initContainers": init, "containers": [with_port(82)]})
+    assert {port.port for port in shape.constraints.ports} == {81, 82}

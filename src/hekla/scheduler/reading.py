@@ -348,7 +348,9 @@ def _raise(total: Amounts, other: Mapping[str, float]) -> None:
 
 
 def _host_ports(spec: Obj) -> list[Mapping[str, Any]]:
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    """Of the containers that run as long as the pod does: its own, and sidecars."""
+    sidecars = [item for item in spec.get("initContainers") or () if item.get("restartPolicy") == "Always"]
+    containers = [*(spec.get("containers") or ()), *sidecars]
     return [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
 
 
