@@ -11,9 +11,10 @@ from hekla.api.meta import name_of, namespace_of, parse_timestamp
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.manifest import read_manifest
-from hekla.cli.named import chosen_name, delete_one, name_argument, print_one, read_all, read_one
+from hekla.cli.named import chosen_name, confirm, delete_one, name_argument, print_one, read_all, read_one
 from hekla.cli.output import age, print_table
 from hekla.cli.submit import check_documents, create_document
+from hekla.cli.vcctl import is_vcctl, print_fitting
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 
@@ -24,16 +25,23 @@ def _print_flows(flows: list[Obj]) -> None:
         [
             name_of(found),
             namespace_of(found),
-            ((found.get("status") or {}).get("state") or {}).get("phase", "-"),
+            ((found.get("status") or {}).get("state") or {}).get("phase", "" if is_vcctl() else "-"),
             age(parse_timestamp(found["metadata"]["creationTimestamp"]), now),
         ]
         for found in flows
     ]
-    print_table(["NAME", "NAMESPACE", "PHASE", "AGE"], rows)
+    _print(["Name", "Namespace", "Phase", "Age"], rows)
 
 
 def _print_templates(templates: list[Obj]) -> None:
-    print_table(["NAME", "NAMESPACE"], [[name_of(found), namespace_of(found)] for found in templates])
+    _print(["Name", "Namespace"], [[name_of(found), namespace_of(found)] for found in templates])
+
+
+def _print(headers: list[str], rows: list[list[str]]) -> None:
+    if is_vcctl():
+        print_fitting(headers, rows)
+    else:
+        print_table([header.upper() for header in headers], rows)
 
 
 def _group(kind: Kind, show: Any) -> click.Group:
@@ -45,7 +53,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("create", help=f"Create from a file.\n\n\b\nExample:  hekla {word} create -f flow.yaml")
     @cluster_options
-    @click.option("-f", "--filename", required=True)
+    @click.option("-f", "--filename", "--file", required=True)
     @failing_as(f"create {word}")
     def create(cluster: ClusterOptions, filename: str) -> None:
         documents = read_manifest(filename)
@@ -55,7 +63,8 @@ def _group(kind: Kind, show: Any) -> click.Group:
         async def work(client: Client) -> None:
             for document in documents:
                 created = await create_document(client, document)
-                click.echo(f"{word}.flow.volcano.sh/{name_of(created)} created")
+                vcctl = f"Created {kind.kind}: {namespace_of(created)}/{name_of(created)}"
+                confirm(f"{word}.flow.volcano.sh/{name_of(created)} created", vcctl=vcctl)
 
         with_client(connection, work)
 
@@ -72,7 +81,15 @@ def _group(kind: Kind, show: Any) -> click.Group:
     @name_argument
     @failing_as(f"get {word}")
     def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-        show([read_one(cluster, kind, chosen_name(name, name_flag, f"{word} name is mandatory"))])
+        show(
+            [
+                read_one(
+                    cluster,
+                    kind,
+                    chosen_name(name, name_flag, f"name is mandatory to get the particular {word} details"),
+                )
+            ]
+        )
 
     @group.command("describe", help=f"Show one whole.\n\n\b\nExample:  hekla {word} describe NAME")
     @cluster_options
@@ -87,9 +104,10 @@ def _group(kind: Kind, show: Any) -> click.Group:
     @name_argument
     @failing_as(f"delete {word}")
     def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-        name = chosen_name(name, name_flag, f"{word} name is mandatory")
+        name = chosen_name(name, name_flag, f"{word} name must be specified")
         delete_one(cluster, kind, name)
-        click.echo(f"{word}.flow.volcano.sh/{name} deleted")
+        vcctl = f"Deleted {kind.kind}: {cluster.connection().namespace}/{name}"
+        confirm(f"{word}.flow.volcano.sh/{name} deleted", vcctl=vcctl)
 
     return group
 

@@ -17,6 +17,7 @@ from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, 
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.progress import dependency_reason, failures, is_finished, phase_of, started_at, task_rows, waiting_reason
 from hekla.cli.submit import check_documents, create_document
+from hekla.cli.vcctl import is_vcctl, print_job, print_jobs
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
@@ -99,6 +100,7 @@ def _amounts(text: str) -> dict[str, str]:
 @click.option("-q", "--queue", default="", help="Only jobs of this queue.")
 @click.option("-S", "--scheduler", default="", help="Only jobs of this scheduler.")
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table")
+@failing_as("list job")
 def list_jobs(
     cluster: ClusterOptions, all_namespaces: bool, selector: str, queue: str, scheduler: str, output: str
 ) -> None:
@@ -111,7 +113,9 @@ def list_jobs(
     namespace = None if all_namespaces else connection.namespace
 
     async def work(client: Client) -> tuple[list[Obj], list[Obj], list[Obj]]:
-        jobs = (await client.list(JOB, namespace, label_selector=selector)).items
+        # parity: vcctl's selector is a part of the name.
+        labels = "" if is_vcctl() else selector
+        jobs = (await client.list(JOB, namespace, label_selector=labels)).items
         groups = (await client.list(POD_GROUP, namespace)).items
         pods = (await client.list(POD, namespace, label_selector=JOB_NAME)).items
         return jobs, groups, pods
@@ -119,6 +123,8 @@ def list_jobs(
     jobs, groups, pods = with_client(connection, work)
     jobs = [found for found in jobs if queue in ("", found["spec"].get("queue") or "default")]
     jobs = [found for found in jobs if scheduler in ("", found["spec"].get("schedulerName"))]
+    if is_vcctl():
+        jobs = [found for found in jobs if selector in name_of(found)]
     if output in ("json", "yaml"):
         print_document({"apiVersion": "v1", "kind": "List", "items": jobs}, output)
     elif output == "name":
@@ -126,6 +132,8 @@ def list_jobs(
             click.echo(f"job.batch.volcano.sh/{name_of(found)}")
     elif not jobs:
         click.echo("No resources found")
+    elif is_vcctl() and output == "table":
+        print_jobs(jobs, namespaces=all_namespaces)
     else:
         now, wide = SystemClock().now(), output == "wide"
         print_table(*job_table(jobs, groups, pods, now, namespaces=all_namespaces, wide=wide))
@@ -142,7 +150,7 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
     \b
     Example:  hekla job view hello-gang
     """
-    name = chosen_name(name, name_flag, "job name is mandatory to view a particular job")
+    name = chosen_name(name, name_flag, "job name (specified by --name or -N) is mandatory to view a particular job")
     connection = cluster.connection()
 
     async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], Obj | None]:
@@ -155,8 +163,10 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
     found, pods, events, group = with_client(connection, work)
     if output != "text":
         print_document(found, output)
-        return
-    _print_job(found, pods, events, group)
+    elif is_vcctl():
+        print_job(found, events, SystemClock().now())
+    else:
+        _print_job(found, pods, events, group)
 
 
 def _print_job(found: Obj, pods: list[Obj], events: list[Obj], group: Obj | None) -> None:

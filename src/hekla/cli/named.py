@@ -12,6 +12,7 @@ from hekla.api.kinds import COMMAND, POD, Kind, Obj
 from hekla.api.meta import is_owned_by, name_of, namespace_of, owner_reference
 from hekla.cli.connection import ClusterOptions, with_client
 from hekla.cli.output import print_document
+from hekla.cli.vcctl import as_typed, is_vcctl
 from hekla.client.rest import Client
 from hekla.errors import UsageError
 
@@ -36,7 +37,7 @@ def chosen_name(name: str, name_flag: str, complaint: str) -> str:
 
 def confirm(text: str, *, vcctl: str) -> None:
     """Say what was done, in kubectl's way, or under upstream's name in upstream's words, which may be none."""
-    words = vcctl if click.get_current_context().find_root().info_name == "vcctl" else text
+    words = vcctl if is_vcctl() else text
     if words:
         click.echo(words)
 
@@ -70,6 +71,9 @@ def delete_one(cluster: ClusterOptions, kind: Kind, name: str) -> None:
 
 def print_one(obj: Obj, style: str = "yaml") -> None:
     """The object without what only machines read."""
+    if is_vcctl():
+        print_document(as_typed(obj), style, sort_keys=True)
+        return
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     print_document({**obj, "metadata": metadata}, style)
 

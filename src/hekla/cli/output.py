@@ -12,6 +12,8 @@ import click
 
 from hekla.api.duration import human_duration
 
+_TEXT = "tag:yaml.org,2002:str"
+
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Left-aligned columns three blanks apart."""
@@ -21,25 +23,27 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
 
-def print_document(document: Any, style: str) -> None:
+def print_document(document: Any, style: str, *, sort_keys: bool = False) -> None:
     if style == "json":
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(document, indent=2, sort_keys=sort_keys))
     else:
-        click.echo(_yaml_text(document).rstrip())
+        click.echo(_yaml_text(document, sort_keys).rstrip())
 
 
-def _yaml_text(document: Any) -> str:
-    """YAML in which text of several lines stands as it is."""
+def _yaml_text(document: Any, sort_keys: bool) -> str:
+    """YAML in which text of several lines stands as it is, and what looks like something else is in double quotes."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
         """A dumper of its own, so that nobody else's changes."""
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+        resolve: Any = dumper.resolve
+        plain = resolve(yaml.ScalarNode, text, (True, False)) == _TEXT
+        return dumper.represent_scalar(_TEXT, text, style="|" if "\n" in text else None if plain else '"')
 
     Dumper.add_representer(str, represent)
-    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return yaml.dump(document, Dumper=Dumper, sort_keys=sort_keys, allow_unicode=True, width=1000)
 
 
 def style(text: str, colour: str) -> str:

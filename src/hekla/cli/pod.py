@@ -12,6 +12,7 @@ from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, par
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.output import age, print_document, print_table
+from hekla.cli.vcctl import is_vcctl, print_pods
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 
@@ -27,7 +28,7 @@ def pod() -> None:
 @click.option("-j", "--job", default="", help="Only pods of this job.")
 @click.option("-q", "--queue", default="", help="Only pods of this queue.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
-@failing_as("list pods")
+@failing_as("list pod")
 def list_pods(cluster: ClusterOptions, all_namespaces: bool, job: str, queue: str, output: str) -> None:
     """List the pods of jobs.
 
@@ -48,6 +49,8 @@ def list_pods(cluster: ClusterOptions, all_namespaces: bool, job: str, queue: st
             click.echo(f"pod/{name_of(found)}")
     elif not pods:
         click.echo("No resources found")
+    elif is_vcctl():
+        print_pods(pods, SystemClock().now())
     else:
         _print(pods, namespaces=all_namespaces)
 

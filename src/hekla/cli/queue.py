@@ -11,8 +11,9 @@ from hekla.api.kinds import POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of
 from hekla.cli.connection import ClusterOptions, clusterwide_options, with_client
 from hekla.cli.failing import failing_as
-from hekla.cli.named import chosen_name, delete_one, issue_command, queue_name_argument
+from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, queue_name_argument
 from hekla.cli.output import print_document, print_table
+from hekla.cli.vcctl import is_vcctl, print_queues
 from hekla.client.rest import Client
 from hekla.errors import UsageError
 
@@ -42,13 +43,13 @@ def create(cluster: ClusterOptions, name: str, name_flag: str, weight: int, pare
     spec: dict[str, Any] = {"weight": weight, **({"parent": parent} if parent else {})}
     wanted = {"apiVersion": QUEUE.api_version, "kind": QUEUE.kind, "metadata": {"name": name}, "spec": spec}
     with_client(cluster.connection(), lambda client: client.create(QUEUE, wanted))
-    click.echo(f"queue.scheduling.volcano.sh/{name} created")
+    confirm(f"queue.scheduling.volcano.sh/{name} created", vcctl="")
 
 
 @queue.command("list")
 @clusterwide_options
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
-@failing_as("list queues")
+@failing_as("list queue")
 def list_queues(cluster: ClusterOptions, output: str) -> None:
     """List queues with their PodGroups by phase.
 
@@ -64,7 +65,7 @@ def list_queues(cluster: ClusterOptions, output: str) -> None:
     elif not queues:
         click.echo("No resources found")
     else:
-        print_table(_HEADERS, [_row(found, groups) for found in queues])
+        _print([_row(found, groups) for found in queues])
 
 
 @queue.command("get")
@@ -83,7 +84,7 @@ def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
         return await client.get(QUEUE, name), (await client.list(POD_GROUP)).items
 
     found, groups = with_client(cluster.connection(), work)
-    print_table(_HEADERS, [_row(found, groups)])
+    _print([_row(found, groups)])
 
 
 @queue.command("operate")
@@ -106,11 +107,15 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
             with_client(connection, lambda client: issue_command(client, QUEUE, name, verb, connection.namespace))
         case "update":
             if not weight:
-                raise UsageError("when update queue, weight must be specified, it must be a positive number")
+                raise UsageError(
+                    f"when update queue {name}, weight must be specified, the value must be greater than 0"
+                )
             with_client(connection, lambda client: client.patch(QUEUE, name, {"spec": {"weight": weight}}))
+        case "":
+            raise UsageError("action can not be null")
         case _:
-            raise UsageError(f"action {action!r} is not one of open, close, update")
-    click.echo(f"queue.scheduling.volcano.sh/{name}: {action}")
+            raise UsageError(f"action {action} invalid, valid actions are open, close and update")
+    confirm(f"queue.scheduling.volcano.sh/{name}: {action}", vcctl="")
 
 
 @queue.command("delete")
@@ -125,7 +130,14 @@ def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """
     name = chosen_name(name, name_flag, "queue name must be specified")
     delete_one(cluster, QUEUE, name)
-    click.echo(f"queue.scheduling.volcano.sh/{name} deleted")
+    confirm(f"queue.scheduling.volcano.sh/{name} deleted", vcctl="")
+
+
+def _print(rows: list[list[object]]) -> None:
+    if is_vcctl():
+        print_queues([["" if cell == "-" else cell for cell in row] for row in rows])
+    else:
+        print_table(_HEADERS, rows)
 
 
 async def _read(client: Client) -> tuple[list[Obj], list[Obj]]:
