@@ -31,6 +31,34 @@ class Rules:
     counted: bool = False  # attempts appear in the figures
 
 
+def make_room_for_group(
+    session: Session,
+    tiers: Tiers,
+    state: GroupState,
+    may_try: Callable[[Contender], bool],
+    rules_for: Callable[[Contender], Rules | None],
+) -> None:
+    """Everything a group lacks, pod by pod; kept only if it then has its minimum. Without rules a pod gets nothing."""
+    statement = Statement(session)
+    hopeless: set[tuple[object, ...]] = set()
+    try:
+        for contender in pods_to_try(session, tiers, state):
+            if not tiers.group_starving(state):
+                break
+            if _alike(contender) in hopeless or not may_try(contender):
+                continue
+            rules = rules_for(contender)
+            if rules is None or not make_room(session, tiers, statement, contender, rules):
+                hopeless.add(_alike(contender))
+        if tiers.group_pipelined(state):
+            statement.commit()
+        else:
+            statement.discard()
+    except Exception as error:
+        statement.discard()
+        state.invalid = tiers.unfit_after(error)
+
+
 def make_room(session: Session, tiers: Tiers, statement: Statement, contender: Contender, rules: Rules) -> bool:
     """Promise the contender a node, with evictions where needed; False, with nothing changed, where there is none."""
     for line in _nodes_to_try(session, tiers, contender, rules):
@@ -55,7 +83,7 @@ def pods_to_try(session: Session, tiers: Tiers, state: GroupState) -> list[Conte
     return [Contender(state, position, session.class_of(state, position)) for position in ordered]
 
 
-def alike(contender: Contender) -> tuple[object, ...]:
+def _alike(contender: Contender) -> tuple[object, ...]:
     """Pods of one group for which this is equal find room, or none, alike."""
     return (contender.of, contender.pod.priority)
 

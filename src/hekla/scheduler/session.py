@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hekla.api.meta import Key
-from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.fit import FitError, Unfit
@@ -416,6 +415,3 @@ class Session:
             for port in ports:
                 held.append(port) if sign > 0 else held.remove(port)
             self.ports[line] = tuple(held)
-
-    def is_pending(self, state: GroupState) -> bool:
-        return state.phase is PodGroupPhase.PENDING

@@ -7,11 +7,12 @@ onto their nodes in a later cycle, when the room is free. All of a group's evict
 from __future__ import annotations
 
 import heapq
+from functools import partial
 
 import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
-from hekla.scheduler.displacing import Rules, alike, make_room, pods_to_try
+from hekla.scheduler.displacing import Rules, make_room, make_room_for_group, pods_to_try
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
@@ -26,8 +27,10 @@ def execute(session: Session, tiers: Tiers) -> None:
     for name, states in hungry_groups(session, tiers).items():
         mates = [state for state in session.groups if state.queue.name == name]
         residents = Residents(session, mates, _STATUSES)
+        may_try = partial(_may_preempt, session, tiers)
         for state in states:
-            _for_group(session, tiers, residents, state)
+            rules = _RulesFor(session, tiers, residents, state, inside=False)
+            make_room_for_group(session, tiers, state, may_try, rules)
         for state in states:
             _inside_group(session, tiers, residents, state)
 
@@ -54,34 +57,9 @@ def _is_hungry(state: GroupState, tiers: Tiers) -> bool:
         return False
 
 
-def _for_group(session: Session, tiers: Tiers, residents: Residents, state: GroupState) -> None:
-    """Everything the group lacks, from other groups; kept only if it then has its minimum."""
-    statement = Statement(session)
-    try:
-        _seek_room(session, tiers, statement, residents, state)
-    except Exception as error:
-        statement.discard()
-        state.invalid = tiers.unfit_after(error)
-
-
-def _seek_room(session: Session, tiers: Tiers, statement: Statement, residents: Residents, state: GroupState) -> None:
-    rules, pods = _RulesFor(session, tiers, residents, state, False), pods_to_try(session, tiers, state)
-    hopeless: list[tuple[object, ...]] = []
-    while pods and tiers.group_starving(state):
-        contender = pods.pop(0)
-        if alike(contender) in hopeless or not _may_preempt(session, tiers, contender):
-            continue
-        if not make_room(session, tiers, statement, contender, rules(contender)):
-            hopeless.append(alike(contender))
-    if tiers.group_pipelined(state):
-        statement.commit()
-    else:
-        statement.discard()
-
-
 def _inside_group(session: Session, tiers: Tiers, residents: Residents, state: GroupState) -> None:
     """Pods left over, from less important pods of their own group, one at a time."""
-    rules = _RulesFor(session, tiers, residents, state, True)
+    rules = _RulesFor(session, tiers, residents, state, inside=True)
     try:
         for contender in pods_to_try(session, tiers, state):
             statement = Statement(session)
@@ -97,7 +75,9 @@ def _inside_group(session: Session, tiers: Tiers, residents: Residents, state: G
 class _RulesFor:
     """The rules for one group; a pod that asks for nothing does not displace one that asked for something."""
 
-    def __init__(self, session: Session, tiers: Tiers, residents: Residents, state: GroupState, inside: bool) -> None:
+    def __init__(
+        self, session: Session, tiers: Tiers, residents: Residents, state: GroupState, *, inside: bool
+    ) -> None:
         self._session, self._tiers, self._residents = session, tiers, residents
         self._state, self._inside = state, inside
 

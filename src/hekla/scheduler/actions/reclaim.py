@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hekla.scheduler.actions.preempt import hungry_groups
-from hekla.scheduler.displacing import Rules, alike, make_room, pods_to_try
-from hekla.scheduler.residents import Resident, Residents
+from hekla.scheduler.displacing import Rules, make_room_for_group
+from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
-from hekla.scheduler.session import GroupState, Session
-from hekla.scheduler.statement import Statement
+from hekla.scheduler.session import Session
 from hekla.scheduler.tiers import Tiers
 
 REASON = "reclaim"
@@ -17,9 +18,17 @@ def execute(session: Session, tiers: Tiers) -> None:
     for name, states in hungry_groups(session, tiers).items():
         if tiers.queue_overused(session.queues[name]):
             continue
-        rules = _rules(session, tiers, name)
+        rules_for = partial(_rules_for, tiers, _rules(session, tiers, name))
         for state in states:
-            _for_group(session, tiers, state, rules)
+            make_room_for_group(session, tiers, state, _may_try, rules_for)
+
+
+def _may_try(contender: Contender) -> bool:
+    return contender.pod.preempts
+
+
+def _rules_for(tiers: Tiers, rules: Rules, contender: Contender) -> Rules | None:
+    return rules if tiers.may_reclaim(contender.state, contender.shape) else None
 
 
 def _rules(session: Session, tiers: Tiers, queue: str) -> Rules:
@@ -35,32 +44,6 @@ def _rules(session: Session, tiers: Tiers, queue: str) -> Rules:
         # parity: nor is it asked again whether the filters agree with what leaves.
         room_suffices=True,
     )
-
-
-def _for_group(session: Session, tiers: Tiers, state: GroupState, rules: Rules) -> None:
-    """Everything the group lacks; kept only if it then has its minimum."""
-    statement = Statement(session)
-    try:
-        _seek_room(session, tiers, statement, state, rules)
-    except Exception as error:
-        statement.discard()
-        state.invalid = tiers.unfit_after(error)
-
-
-def _seek_room(session: Session, tiers: Tiers, statement: Statement, state: GroupState, rules: Rules) -> None:
-    pods = pods_to_try(session, tiers, state)
-    hopeless: list[tuple[object, ...]] = []
-    while pods and tiers.group_starving(state):
-        contender = pods.pop(0)
-        if alike(contender) in hopeless or not contender.pod.preempts:
-            continue
-        may = tiers.may_reclaim(state, contender.shape)
-        if not may or not make_room(session, tiers, statement, contender, rules):
-            hopeless.append(alike(contender))
-    if tiers.group_pipelined(state):
-        statement.commit()
-    else:
-        statement.discard()
 
 
 def _any(resident: Resident) -> bool:
