@@ -51,6 +51,7 @@ class Rig:
     account: str
     agent: asyncio.subprocess.Process | None = None
     inside: tuple[str, ...] = ()  # a command that runs another in some other place
+    variables: dict[str, str] = field(default_factory=dict)  # more of the agent's environment
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -68,7 +69,7 @@ class Rig:
             json.dumps({"isolation": isolation, **settings}, default=str),
         ]
         self.agent = await asyncio.create_subprocess_exec(
-            *command, stdout=subprocess.PIPE, env=environment(self.home), cwd="/"
+            *command, stdout=subprocess.PIPE, env=environment(self.home) | self.variables, cwd="/"
         )
         assert self.agent.stdout is not None
         async with asyncio.timeout(30):

@@ -38,6 +38,12 @@ def machine_options(command: Any) -> Any:
             default=None,
             help="What images bring to this machine's own files (default: ~/.config/hekla/images.yaml).",
         ),
+        click.option(
+            "--runtime",
+            type=click.Choice(["machine", "podman"]),
+            default="machine",
+            help="What other images are: this machine's own files, or real images, which podman pulls.",
+        ),
     ):
         command = option(command)
     return command

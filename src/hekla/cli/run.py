@@ -76,8 +76,9 @@ def _is_there(options: ClusterOptions) -> bool:
 def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tuple[Connection, LaunchedCluster | None]]:
     """The cluster the person means; or a private one, which goes with us and may not be complete yet."""
     if _is_there(options):
-        if size["images"] or size["allow_host_path"]:
-            raise UsageError("a cluster is there already: --images and --allow-host-path are for the one who starts it")
+        if size["images"] or size["allow_host_path"] or size["runtime"] != "machine":
+            flags = "--images, --runtime and --allow-host-path"
+            raise UsageError(f"a cluster is there already: {flags} are for the one who starts it")
         connection = options.connection()
         if sys.stdout.isatty():
             click.echo(f"Using the cluster of {connection.access.source}")

@@ -233,6 +233,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             host_paths=flags["allow_host_path"],
             outgoing=flags["outgoing"],
             images=flags["images"] or default_images(os.environ),
+            runtime=flags["runtime"],
             api_server=_tcp_address(connection.access.server),
         )
         async with connection.client() as client:

@@ -48,6 +48,8 @@ class ClusterSettings:
     scheduler_conf: Path | None = None
     images: Path | None = None
     """The table of images; None: the person's own, if there is one."""
+    runtime: Literal["machine", "podman"] = "machine"
+    """What images are that the table does not know: the machine's own files, or podman's."""
     allow_host_path: tuple[Path, ...] = ()
     outgoing: Literal["auto", "nat", "none"] = "auto"
     log_level: str = "info"
@@ -78,6 +80,10 @@ class ClusterSettings:
                 raise UsageError(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
         if self.outgoing == "nat" and os.geteuid() != 0:
             raise UsageError("--outgoing nat needs root: it changes the machine's network")
+        if self.runtime == "podman":
+            from hekla.node.podman import find_podman
+
+            find_podman(self.data_dir)
         if self.image_table() is not None:
             from hekla.node.hooks.images import Images
 
@@ -179,6 +185,7 @@ def node(
             host_paths=settings.allow_host_path,
             outgoing=settings.outgoing,
             images=settings.image_table(),
+            runtime=settings.runtime,
             api_server=("127.0.0.1", port),
         )
         async with _client(layout, credentials, "node", f"/{name}") as client:

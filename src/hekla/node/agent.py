@@ -34,6 +34,7 @@ from hekla.node.hooks.processes import bound_processes, most_processes
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.living_sources import LivingSources
 from hekla.node.notes import notes
+from hekla.node.podman import find_podman
 from hekla.node.registration import Registration, capacity
 from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
@@ -168,6 +169,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         launcher=ProcessLauncher(spawner),
         switch=switch,
         images=Images(settings.images),
+        podman=find_podman(settings.data_dir) if settings.runtime == "podman" else None,
         user_namespace=bool(facts.get("user_namespace")),
         ids=int(str(facts.get("ids") or ALL_IDS)),
         enforces_rules=bool(facts.get("nft")),

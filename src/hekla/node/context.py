@@ -15,6 +15,7 @@ from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.hooks.images import Images
 from hekla.node.living_sources import LivingSources
+from hekla.node.podman import Podman
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient
@@ -32,6 +33,7 @@ class NodeContext:
     launcher: Launcher
     switch: SwitchClient | None  # None: plain processes, no isolation
     images: Images
+    podman: Podman | None = None  # None: what the table does not know is the machine's own
     firewall: Firewall | None = None
     api_relay: ApiRelay | None = None  # None: pods cannot reach the API server
     services: Informer | None = None

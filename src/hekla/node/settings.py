@@ -8,6 +8,7 @@ from typing import Literal
 
 from hekla.node.uplink import Outgoing
 
+Runtime = Literal["machine", "podman"]
 Isolation = Literal["auto", "namespaces", "process"]
 
 
@@ -30,6 +31,7 @@ class NodeSettings:
     volume_paths: tuple[Path, ...] = ()  # where persistent volumes may be
     host_paths: tuple[Path, ...] = ()  # what pods may mount of the machine; nothing unless somebody says so
     images: Path | None = None  # the table of images (`hooks/images.py`)
+    runtime: Runtime = "machine"  # what other images are: the machine's own files, or podman's
     api_server: tuple[str, int] | None = None  # host and port that pods may reach it at; None: they may not
     outgoing: Outgoing = "none"  # whether pods reach what the machine reaches (`uplink.py`)
     isolation: Isolation = "auto"

@@ -109,7 +109,9 @@ class Starter:
         container = _find(pod, state.name)
         number = state.next_number
         try:
-            image = await asyncio.to_thread(ready_image, container, self._context.images, self._directory.data_dir)
+            image = await asyncio.to_thread(
+                ready_image, container, self._context.images, self._directory.data_dir, self._context.podman
+            )
             spec = self._spec(pod, container, number, sources, sandbox, image)
             remember(self._directory, state.name, spec)
         except ImageError as error:
@@ -241,7 +243,7 @@ class Starter:
     ) -> ContainerSpec:
         if not self._context.namespaces and (image.base != "/" or image.above):
             raise ImageError("the image's files cannot be shown: this machine forbids namespaces")
-        uid, gid, groups = _identity(pod, container)
+        uid, gid, groups = _identity(pod, container, image)
         base = {
             "PATH": env_hook.DEFAULT_PATH,
             "HOSTNAME": hosts.pod_hostname(pod),
@@ -357,11 +359,14 @@ def _find(pod: Obj, name: str) -> Obj:
     return next(each for each in init_containers(pod) + main_containers(pod) if each["name"] == name)
 
 
-def _identity(pod: Obj, container: Obj) -> tuple[int, int, list[int]]:
+def _identity(pod: Obj, container: Obj, image: ReadyImage) -> tuple[int, int, list[int]]:
     shared = pod["spec"].get("securityContext") or {}
     own = container.get("securityContext") or {}
     uid = own.get("runAsUser", shared.get("runAsUser"))
     gid = own.get("runAsGroup", shared.get("runAsGroup"))
+    if uid is None:
+        uid, its_group = image.identity()
+        gid = its_group if gid is None else gid
     if not uid and own.get("runAsNonRoot", shared.get("runAsNonRoot")):
         raise MissingSource("container has runAsNonRoot and image will run as root")
     groups = [int(each) for each in shared.get("supplementalGroups") or ()]

@@ -1,21 +1,17 @@
-"""The folders an image is made of. Tarballs are unpacked once, below the node's data directory, and found again."""
+"""The folders and words a container is made of: from the table of images, from podman, or the machine's own."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hekla.api.kinds import Obj
-from hekla.node.directory import remove_tree
-from hekla.node.hooks.images import ImageError, ImageMissing, Images, command_line
-
-STORE = "images"
-_LOCK = ".lock"
+from hekla.node.hooks.images import Image, ImageError, ImageMissing, Images, command_line
+from hekla.node.image_store import extract, once
+from hekla.node.podman import Podman
 
 
 @dataclass(frozen=True)
@@ -27,21 +23,47 @@ class ReadyImage:
     working_dir: str = "/"
     base: str = "/"  # the root; "/" is the machine's own
     above: tuple[str, ...] = ()  # folders laid over it, the top one first
+    user: str = ""  # who runs in it unless the pod says: `user[:group]`, names or numbers
 
     def home_of(self, uid: int) -> str:
         """What the image's list of users says."""
+        return next((words[5] for words in self._entries("passwd", 2, str(uid)) if len(words) > 5), "/")
+
+    def identity(self) -> tuple[int, int]:
+        """The numbers of the image's user and group. Raises ImageError for a name that is not in its lists."""
+        user, _, group = self.user.partition(":")
+        uid, gid = (int(user or 0), 0) if user.isdigit() or not user else self._numbers_of(user)
+        if group:
+            gid = int(group) if group.isdigit() else self._number_of_group(group)
+        return uid, gid
+
+    def _numbers_of(self, user: str) -> tuple[int, int]:
+        for words in self._entries("passwd", 0, user):
+            return int(words[2]), int(words[3])
+        raise ImageError(f"the image's user {user!r} is not in its /etc/passwd")
+
+    def _number_of_group(self, group: str) -> int:
+        for words in self._entries("group", 0, group):
+            return int(words[2])
+        raise ImageError(f"the image's group {group!r} is not in its /etc/group")
+
+    def _entries(self, table: str, column: int, value: str) -> Iterator[list[str]]:
         for folder in (*self.above, self.base):
-            for line in _lines(Path(folder, "etc/passwd")):
+            for line in _lines(Path(folder, "etc", table)):
                 words = line.split(":")
-                if len(words) > 5 and words[2] == str(uid):
-                    return words[5]
-        return "/"
+                if len(words) > max(column, 2) and words[column] == value:
+                    yield words
 
 
-def ready_image(container: Obj, images: Images, data_dir: Path) -> ReadyImage:
-    """The container's image with everything it needs in place, unpacked if need be. Blocking. Raises ImageError."""
+def ready_image(container: Obj, images: Images, data_dir: Path, podman: Podman | None = None) -> ReadyImage:
+    """The container's image with everything it needs in place, unpacked if need be. Blocking. Raises ImageError.
+
+    What the table does not know is podman's, where that is used, and otherwise the machine's own file system.
+    """
     name = str(container.get("image") or "")
     image = images.find(name)
+    if image is None and podman is not None:
+        image = _podmans(podman, container, name)
     command = command_line(container, image)
     if image is None:
         return ReadyImage(command)
@@ -53,7 +75,16 @@ def ready_image(container: Obj, images: Images, data_dir: Path) -> ReadyImage:
         raise ImageMissing(f'image "{name}" needs {error.filename}, which is not there{hint}') from error
     except (OSError, tarfile.TarError) as error:
         raise ImageError(f'image "{name}": {error}') from error
-    return ReadyImage(command, image.environment, image.working_dir, base, above)
+    return ReadyImage(command, image.environment, image.working_dir, base, above, image.user)
+
+
+def _podmans(podman: Podman, container: Obj, name: str) -> Image:
+    if not name:
+        raise ImageError(f'container "{container["name"]}" names no image')
+    try:
+        return podman.find(name, str(container.get("imagePullPolicy") or "IfNotPresent"))
+    except (OSError, tarfile.TarError) as error:
+        raise ImageError(f'image "{name}": {error}') from error
 
 
 def _folder(source: Path, data_dir: Path) -> str:
@@ -62,20 +93,10 @@ def _folder(source: Path, data_dir: Path) -> str:
         os.scandir(source).close()  # closed to us, or not a folder: said now, with its name
         return os.path.realpath(source)
     version = f"{os.path.realpath(source)}\n{found.st_mtime_ns}\n{found.st_size}"
-    target = data_dir / STORE / hashlib.sha256(version.encode()).hexdigest()[:24]
-    if not target.is_dir():
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (target.parent / _LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.is_dir():
-                _unpack(source, target)
-    return os.path.realpath(target)
+    return str(once(data_dir, version, lambda target: _unpack(source, target)))
 
 
 def _unpack(source: Path, target: Path) -> None:
-    """All of it or nothing: a name without `.part` is complete."""
-    part = target.with_name(f"{target.name}.part")
-    remove_tree(part)
     with tarfile.open(source) as archive:
         names = set(archive.getnames())
         if {"manifest.json", "repositories"} & names or "oci-layout" in names:
@@ -83,16 +104,7 @@ def _unpack(source: Path, target: Path) -> None:
                 f"{source} is an image archive with layers of its own (docker save); give the file system it holds, "
                 "as `docker export` writes it"
             )
-        part.mkdir(mode=0o755)
-        # Owners are kept where we may give them, by number: names mean what the image's list of users says.
-        archive.extractall(part, numeric_owner=True, filter=_as_written)  # noqa: S202 - it refuses what leads outside
-    part.chmod(0o755)
-    part.rename(target)
-
-
-def _as_written(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
-    """Names that lead outside are refused, as by the filter "tar"; modes are kept, /tmp's sticky bit among them."""
-    return tarfile.tar_filter(member, target).replace(mode=member.mode, deep=False)
+        extract(archive, target)
 
 
 def _lines(path: Path) -> list[str]:

@@ -42,6 +42,7 @@ class Image:
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     working_dir: str = "/"
+    user: str = ""
     hint: str = ""
 
 

@@ -1,0 +1,104 @@
+"""Real images, where podman is installed: it fetches and unpacks them; pods run as all pods do here.
+
+An image is named by its id once podman has it. Its file system is exported once, below the node's data directory,
+beside the tarballs of `unpacking.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hekla.errors import UsageError
+from hekla.log import get_logger
+from hekla.node.hooks.images import Image, ImageError, ImageMissing
+from hekla.node.image_store import extract, once
+
+log = get_logger("node")
+
+_PULL_SECONDS = 3600.0
+_ASK_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Podman:
+    """Blocking: call off the event loop."""
+
+    program: str
+    data_dir: Path
+
+    def find(self, name: str, policy: str) -> Image:
+        """The image by that name, pulled as the policy says, its files in place. Raises ImageError."""
+        if policy == "Always" or self._ask("image", "exists", name).returncode:
+            self._pull(name, policy)
+        found = self._inspect(name)
+        config = found.get("Config") or {}
+        root = once(self.data_dir, str(found["Id"]), lambda target: self._export(str(found["Id"]), target))
+        return Image(
+            root=root,
+            entrypoint=tuple(config.get("Entrypoint") or ()),
+            command=tuple(config.get("Cmd") or ()),
+            environment=dict(each.partition("=")[::2] for each in config.get("Env") or ()),
+            working_dir=str(config.get("WorkingDir") or "/"),
+            user=str(config.get("User") or ""),
+        )
+
+    def _pull(self, name: str, policy: str) -> None:
+        if policy == "Never":
+            raise ImageMissing(f'image "{name}" is not among podman\'s and imagePullPolicy is Never')
+        log.info("pulling", image=name)
+        done = self._ask("pull", "--quiet", name, seconds=_PULL_SECONDS)
+        if done.returncode:
+            raise ImageMissing(f'image "{name}" could not be pulled: {_last_words(done)}')
+
+    def _inspect(self, name: str) -> dict[str, Any]:
+        done = self._ask("image", "inspect", name)
+        if done.returncode:
+            raise ImageMissing(f'image "{name}": {_last_words(done)}')
+        found: dict[str, Any] = msgspec.json.decode(done.stdout)[0]
+        return found
+
+    def _export(self, image: str, target: Path) -> None:
+        made = self._ask("create", "--pull=never", image, "hekla-takes-its-files")
+        if made.returncode:
+            raise ImageError(f"podman cannot unpack image {image[:12]}: {_last_words(made)}")
+        container = made.stdout.decode().strip()
+        try:
+            with (
+                subprocess.Popen([self.program, "export", container], stdout=subprocess.PIPE, cwd="/") as exporting,
+                tarfile.open(fileobj=exporting.stdout, mode="r|") as archive,
+            ):
+                extract(archive, target)
+        finally:
+            self._ask("rm", "--force", container)
+        if exporting.returncode:
+            raise ImageError(f"podman cannot unpack image {image[:12]}: export ended with {exporting.returncode}")
+
+    def _ask(self, *words: str, seconds: float = _ASK_SECONDS) -> subprocess.CompletedProcess[bytes]:
+        command = [self.program, *words]
+        try:
+            return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, cwd="/")
+        except subprocess.TimeoutExpired:
+            raise ImageMissing(f"podman {words[0]} gave no answer in {seconds:.0f} s") from None
+
+
+def find_podman(data_dir: Path) -> Podman:
+    """Raises UsageError with the remedy where there is none."""
+    program = shutil.which("podman", path=os.environ.get("PATH", os.defpath))
+    if program is None:
+        raise UsageError("--runtime podman: the program podman is not on this machine (Debian's package of that name)")
+    return Podman(program, data_dir)
+
+
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Its error, without the warnings around it."""
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    errors = [line for line in lines if line.startswith("Error:")] or lines
+    return errors[-1].removeprefix("Error: ") if errors else f"podman ended with {done.returncode}"
