@@ -38,6 +38,7 @@ _PUT = {
     "PersistentVolume": "volume",
     "PersistentVolumeClaim": "claim",
     "CSINode": "attach_limits",
+    "Namespace": "namespace",
 }
 _START = 1893456000.0  # 2030-01-01
 
@@ -305,6 +306,7 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
         ("spread", "topologySpreadConstraints"),
         ("init", "initContainers"),
         ("volumes", "volumes"),
+        ("devices", "resourceClaims"),
         ("node", "nodeName"),
     ):
         if short in given:

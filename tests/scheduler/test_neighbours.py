@@ -31,9 +31,11 @@ selectors = st.one_of(
     st.fixed_dictionaries({"matchLabels": labels}),
     st.just({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["web"]}]}),
 )
+TEAMS = {"test": "blue", "other": "red"}
+spaces = st.sampled_from([{}, {"matchLabels": {"team": "blue"}}, {"matchLabels": {"team": "red"}}])
 terms = st.fixed_dictionaries(
     {"topologyKey": st.sampled_from(["zone", "host"]), "labelSelector": selectors},
-    optional={"namespaces": st.sampled_from([["other"], ["test", "other"]]), "namespaceSelector": st.just({})},
+    optional={"namespaces": st.sampled_from([["other"], ["test", "other"]]), "namespaceSelector": spaces},
 )
 rules = st.fixed_dictionaries(
     {
@@ -68,6 +70,8 @@ def test_the_nodes_a_pod_may_go_to_are_those_of_the_model(
 ) -> None:
     world = Miniature(CONFIG)
     world.add({"queues": [{"name": "default"}]})
+    for space, team in TEAMS.items():
+        world.put({"kind": "Namespace", "metadata": {"name": space, "labels": {"team": team}}})
     for line, node_labels in enumerate(given_nodes):
         mine = {key: f"n{line}" if value == "own" else value for key, value in node_labels.items()}
         world.add({"nodes": [{"name": f"n{line}", "labels": mine}]})
@@ -153,7 +157,11 @@ def is_near(term: dict[str, Any], node: Obj, other: Obj, nodes_: dict[str, Obj])
 def hits(term: dict[str, Any], owner: Obj, other: Obj) -> bool:
     space = other["metadata"]["namespace"]
     named = term.get("namespaces") or []
-    inside = "namespaceSelector" in term or space in (named or [owner["metadata"]["namespace"]])
+    if "namespaceSelector" in term:
+        team = term["namespaceSelector"].get("matchLabels", {}).get("team")
+        inside = space in named or team in (None, TEAMS[space])
+    else:
+        inside = space in (named or [owner["metadata"]["namespace"]])
     return inside and chosen(term["labelSelector"], other["metadata"]["labels"])
 
 

@@ -63,12 +63,10 @@ def test_a_gang_short_of_pods_says_how_many_there_are() -> None:
 
 
 def test_a_rule_that_is_not_supported_is_named() -> None:
-    term = {"topologyKey": "x", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "red"}}}
-    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    pods = [{"name": "a-t-0", "cpu": 1, "affinity": anti}]
+    pods = [{"name": "a-t-0", "cpu": 1, "devices": [{"name": "gpu", "resourceClaimName": "mine"}]}]
     (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "pods": pods}]})
     assert record["reason"] == "Unsupported"
-    assert "namespaceSelector with labels is not supported yet" in record["sentence"]
+    assert "resourceClaims is not supported yet" in record["sentence"]
 
 
 def test_a_gated_pod_waits_for_its_gate() -> None:

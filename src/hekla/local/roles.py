@@ -44,7 +44,7 @@ SCHEDULER: tuple[Rule, ...] = (
     ("core", "pods", ("delete", "get", "list", "watch")),
     ("core", "pods/binding", ("create",)),
     ("core", "pods/status", ("patch",)),
-    ("core", "nodes resourcequotas", _WATCH),
+    ("core", "namespaces nodes resourcequotas", _WATCH),
     ("core", "persistentvolumeclaims persistentvolumes", ("list", "patch", "watch")),
     ("core", "events", _TELL),
     ("policy", "poddisruptionbudgets", _WATCH),

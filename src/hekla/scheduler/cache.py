@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, key_of, uid_of
+from hekla.api.meta import Key, key_of, labels_of, name_of, uid_of
 from hekla.scheduler.grouptable import GroupTable
 from hekla.scheduler.plan import Placement, Plan
 from hekla.scheduler.podreading import PodForm, PodReader, form_of
@@ -67,6 +67,7 @@ class Cache:
         self._budgets: dict[Key, Budget] = {}
         self._quotas: dict[Key, Quota] = {}
         self.storage = StorageTable()
+        self._namespaces: dict[str, Mapping[str, str]] = {}
         self._tables = Tables()
         self._stale = True
         self.generation = 0
@@ -187,6 +188,12 @@ class Cache:
     def remove_quota(self, obj: Obj) -> bool:
         return self._quotas.pop(key_of(obj), None) is not None and self._changed()
 
+    def put_namespace(self, obj: Obj) -> bool:
+        return self._put(self._namespaces, name_of(obj), labels_of(obj))
+
+    def remove_namespace(self, obj: Obj) -> bool:
+        return self._namespaces.pop(name_of(obj), None) is not None and self._changed()
+
     def put_claim(self, obj: Obj) -> bool:
         return self.storage.put_claim(obj) and self._changed()
 
@@ -284,6 +291,7 @@ class Cache:
             budgets=tuple(self._budgets[key] for key in sorted(self._budgets)),
             quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
             storage=self.storage.snapshot(),
+            namespaces=dict(self._namespaces),
             strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],

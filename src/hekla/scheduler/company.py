@@ -24,11 +24,19 @@ class PodTerm:
     key: str
     selector: Selector | None
     namespaces: tuple[str, ...] | None
+    others: Selector | None = None  # pods of namespaces with such labels as well
 
-    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
-            return False
-        return self.selector.matches(labels)
+    def matches(self, namespace: str, labels: Mapping[str, str], about: Mapping[str, str] | None = None) -> bool:
+        """`about` are the labels of the namespace."""
+        return self.selects(labels) and self.includes(namespace, about)
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return self.selector is not None and self.selector.matches(labels)
+
+    def includes(self, namespace: str, about: Mapping[str, str] | None = None) -> bool:
+        if self.namespaces is None or namespace in self.namespaces:
+            return True
+        return self.others is not None and self.others.matches(about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +56,10 @@ class SpreadRule:
 class Company:
     sought: tuple[PodTerm, ...] = ()
     seeks_itself: bool = False  # it is itself what it seeks, so the first of its kind may go anywhere
+    home: str = ""  # its namespace, where that decides about the above: labels of namespaces change
     shunned: tuple[PodTerm, ...] = ()
     preferred: tuple[tuple[int, PodTerm], ...] = ()  # with points, negative for those it would rather not meet
     spread: tuple[SpreadRule, ...] = ()
-    unsupported: tuple[str, ...] = ()
 
     def toward_others(self) -> Iterator[tuple[int, PodTerm]]:
         """What it means to newcomers, in points, once it is there: what it seeks it likes to see coming."""
@@ -70,11 +78,13 @@ def read_company(spec: Obj, namespace: str, labels: Mapping[str, str]) -> Compan
     sought = tuple(read.term(item) for item in near.get(_REQUIRED) or ())
     company = Company(
         sought=sought,
-        seeks_itself=all(term.matches(namespace, labels) for term in sought),
+        seeks_itself=all(
+            term.selects(labels) and (term.others is not None or term.includes(namespace)) for term in sought
+        ),
+        home=namespace if any(term.others is not None for term in sought) else "",
         shunned=tuple(read.term(item) for item in far.get(_REQUIRED) or ()),
         preferred=(*read.preferred(near, 1), *read.preferred(far, -1)),
         spread=tuple(read.rule(item) for item in rules),
-        unsupported=tuple(read.unsupported),
     )
     return None if company == Company(seeks_itself=True) else company
 
@@ -83,19 +93,16 @@ class _Reader:
     def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
         self._namespace = namespace
         self._labels = labels
-        self.unsupported: list[str] = []
 
     def term(self, item: Obj) -> PodTerm:
         selector = self._selector(item)
-        others = item.get("namespaceSelector")
-        if others is not None and not (others.get("matchLabels") or others.get("matchExpressions")):
+        others = label_selector_from(item.get("namespaceSelector"))
+        if others is not None and not others:
             return PodTerm(str(item.get("topologyKey") or ""), selector, None)
-        if others is not None:
-            self.unsupported.append("namespaceSelector with labels")
         namespaces = tuple(sorted(map(str, item.get("namespaces") or ())))
         if not namespaces and others is None:
             namespaces = (self._namespace,)
-        return PodTerm(str(item.get("topologyKey") or ""), selector, namespaces)
+        return PodTerm(str(item.get("topologyKey") or ""), selector, namespaces, others)
 
     def preferred(self, affinity: Obj, sign: int) -> list[tuple[int, PodTerm]]:
         return [

@@ -12,7 +12,7 @@ import numpy as np
 
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.arrays.topology import Domains, domains_of
-from hekla.scheduler.company import PodTerm
+from hekla.scheduler.company import Company, PodTerm
 from hekla.scheduler.rows import Pod, PodStatus
 from hekla.scheduler.snapshot import Snapshot
 
@@ -45,10 +45,17 @@ class Crowd:
             return NO_KIN
         found = self._kin_of.get(pod.uid)
         if found is None:
-            matched = tuple(term.matches(pod.namespace, pod.labels) for term in self._terms)
+            matched = tuple(self._is_meant(term, pod) for term in self._terms)
             found = self._kin_of[pod.uid] = self._kins.setdefault(matched, len(self._kins))
             self._met[found] = frozenset(term for term, met in zip(self._terms, matched) if met)
         return found
+
+    def includes_home(self, company: Company) -> bool:
+        """Whether the pods a pod seeks may be of its own namespace, where that depends on labels of namespaces."""
+        if not company.home:
+            return True
+        about = self._snapshot.namespaces.get(company.home)
+        return all(term.includes(company.home, about) for term in company.sought)
 
     def domains(self, key: str) -> Domains:
         """The parts of the cluster a label of nodes makes."""
@@ -90,13 +97,16 @@ class Crowd:
         for pod, line in zip(pods, lines):
             self._moves.append((pod, line, sign))
             for (term, _), count in self._matching.items():
-                count[line] += sign * term.matches(pod.namespace, pod.labels)
+                count[line] += sign * self._is_meant(term, pod)
             for terms, count in self._sought_together.items():
-                count[line] += sign * all(term.matches(pod.namespace, pod.labels) for term in terms)
+                count[line] += sign * all(self._is_meant(term, pod) for term in terms)
             if self._shunning is not None:
                 self._note_shunning(self._shunning, pod, line, sign)
             if self._liking is not None:
                 self._note_liking(self._liking, pod, line, sign)
+
+    def _is_meant(self, term: PodTerm, pod: Pod) -> bool:
+        return term.matches(pod.namespace, pod.labels, self._snapshot.namespaces.get(pod.namespace))
 
     def _is_met_by(self, term: PodTerm, kin: int) -> bool:
         return term in self._met[kin]
@@ -107,7 +117,7 @@ class Crowd:
         for pod, line, sign in self._everything():
             if not leaving and pod.status is PodStatus.RELEASING:
                 continue
-            if all(term.matches(pod.namespace, pod.labels) for term in terms):
+            if all(self._is_meant(term, pod) for term in terms):
                 count[line] += sign
         return count
 

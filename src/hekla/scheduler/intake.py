@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from hekla.api.kinds import (
     CSI_NODE,
+    NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -44,6 +45,7 @@ def doors_of(cache: Cache) -> Mapping[Kind, Door]:
         POD_DISRUPTION_BUDGET: Door(cache.put_budget, cache.remove_budget),
         RESOURCE_QUOTA: Door(cache.put_quota, cache.remove_quota),
         STORAGE_CLASS: Door(cache.put_storage_class, cache.remove_storage_class),
+        NAMESPACE: Door(cache.put_namespace, cache.remove_namespace),
         CSI_NODE: Door(cache.put_attach_limits, cache.remove_attach_limits),
         PERSISTENT_VOLUME: Door(cache.put_volume, cache.remove_volume),
         PERSISTENT_VOLUME_CLAIM: Door(cache.put_claim, cache.remove_claim),

@@ -23,7 +23,7 @@ def without_sought(crowd: Crowd, company: Company) -> Flags:
     together = crowd.matching_all(company.sought)
     domains = [crowd.domains(term.key) for term in company.sought]
     sums = [domain.sums(together) for domain in domains]
-    first = company.seeks_itself and not any(one.any() for one in sums)
+    first = company.seeks_itself and crowd.includes_home(company) and not any(one.any() for one in sums)
     wrong = np.zeros(len(together), dtype=bool)
     for domain, one in zip(domains, sums):
         wrong |= ~domain.has if first else domain.spread_out(one) <= 0

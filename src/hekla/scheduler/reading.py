@@ -366,7 +366,7 @@ def _read_constraints(spec: Obj, company: Company | None) -> Constraints:
         tolerations=tuple(map(_read_toleration, spec.get("tolerations") or ())),
         ports=tuple(map(_read_port, _host_ports(spec))),
         company=company,
-        unsupported=_unsupported_pod_fields(spec, company),
+        unsupported=_unsupported_pod_fields(spec),
     )
 
 
@@ -400,9 +400,6 @@ def _read_port(port: Mapping[str, Any]) -> HostPort:
     return HostPort(str(port.get("hostIP") or "0.0.0.0"), str(port.get("protocol") or "TCP"), int(port["hostPort"]))
 
 
-def _unsupported_pod_fields(spec: Obj, company: Company | None) -> tuple[str, ...]:
+def _unsupported_pod_fields(spec: Obj) -> tuple[str, ...]:
     """Required placement rules this scheduler cannot judge yet; such a pod waits and is told why."""
-    found = list(company.unsupported) if company is not None else []
-    if spec.get("resourceClaims"):
-        found.append("resourceClaims")
-    return tuple(found)
+    return ("resourceClaims",) if spec.get("resourceClaims") else ()

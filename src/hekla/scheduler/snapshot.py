@@ -121,6 +121,7 @@ class Snapshot:
     shapes: Sequence[Shape]
     requests: Floats  # one line for each shape
     resting: tuple[Group, ...] = ()  # the others, in any order: a cycle has nothing to decide about them
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
     held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold
 
 

@@ -74,8 +74,7 @@ def test_a_host_port_is_free_once_per_node() -> None:
 
 
 def test_what_cannot_be_judged_yet_is_refused_by_name() -> None:
-    term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "red"}}}
-    pod = {"cpu": 1, "affinity": {"podAffinity": {REQUIRED: [term]}}}
+    pod = {"cpu": 1, "devices": [{"name": "gpu", "resourceClaimName": "mine"}]}
     opened = Opened(["predicates"], {"nodes": NODES, "groups": [{"name": "a", "pods": [pod]}]})
     texts = [refusal.text for refusal in opened.tiers.refusals(opened.session.class_of(opened.state("a"), 0))]
-    assert "node(s) cannot be judged: namespaceSelector with labels is not supported yet" in texts
+    assert "node(s) cannot be judged: resourceClaims is not supported yet" in texts
