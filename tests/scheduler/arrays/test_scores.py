@@ -26,6 +26,17 @@ def test_spreading_prefers_free_and_balanced_nodes_with_whole_numbers() -> None:
     assert score(None, 0).tolist() == [75 + 100, 50 + 75, 70 + 95]
 
 
+def test_a_node_that_is_more_than_full_by_what_is_assumed_counts_as_full_and_not_as_free() -> None:
+    allocatable, assumed = np.array([[1000, 8 * GI], [1000, 8 * GI]]), np.array([[1000, 4 * GI], [500, 4 * GI]])
+    used = np.zeros_like(assumed)
+    least, most = (
+        SpreadOfClass(Spread(allocatable, assumed, used, used, [], *weights, 0), (100.0, 0.0), [], False)
+        for weights in ((1, 0), (0, 1))
+    )
+    assert least(None, 0).tolist() == [(0 + 50) // 2, (40 + 50) // 2]
+    assert most(None, 0).tolist() == [(100 + 50) // 2, (60 + 50) // 2]
+
+
 def test_the_score_at_a_depth_is_the_score_after_that_many_pods() -> None:
     allocatable = np.array([[8000, 8 * GI]])
     before, after = np.array([[1000, GI]]), np.array([[4000, 4 * GI]])

@@ -231,10 +231,11 @@ class SpreadOfClass(Bounded):
             capacity = _at(spread.allocatable, column, lines)
             after = _at(spread.assumed, column, lines) + amount * (placed + 1)
             percent = after * 100 / np.where(capacity > 0, capacity, np.inf)
-            inside = (capacity > 0) & (after <= capacity)
-            least += np.where(inside, np.floor(100 - percent + _EPSILON), 0.0)
+            # Pods that ask for nothing may add up to more than there is: such a node is full.
+            np.minimum(percent, 100.0, out=percent)
+            least += np.where(capacity > 0, np.floor(100 - percent + _EPSILON), 0.0)
             if spread.most:
-                most += np.where(inside, np.floor(percent + _EPSILON), 0.0)
+                most += np.floor(percent + _EPSILON)
             present += capacity > 0
         np.maximum(present, 1.0, out=present)
         total: Floats = spread.least * np.floor(least / present) + spread.most * np.floor(most / present)
