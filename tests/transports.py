@@ -1,23 +1,54 @@
-"""Connections to an API server that tests can look into, cut, and break at a chosen request."""
+"""Connections to an API server that tests can look into, cut, stall, and break at a chosen request."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from hekla.api.batches import BATCH_PATH
 from hekla.client.transport import Answer, StreamedAnswer, Transport
-from hekla.errors import ApiError, Disconnected
+from hekla.errors import ApiError, Disconnected, InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    body: bytes
+    headers: Mapping[str, str] | None
+    timeout: float
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def place(self) -> str:
+        """Without the query."""
+        return f"{self.method} {self.path.partition('?')[0]}"
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def decides(self) -> bool:
+        """Whether it writes something that others act on: Events are for people."""
+        return self.writes and "/events" not in self.path
 
 
 class Relay:
-    """Hands everything on as it is; others say what they do differently."""
+    """Hands everything on as it is; others say, in `exchange` and `stream`, what they do differently.
 
-    def __init__(self, inner: Transport) -> None:
+    Without `batches` the server looks like one that has never heard of them.
+    """
+
+    def __init__(self, inner: Transport, *, batches: bool = True) -> None:
         self._inner = inner
+        self._batches = batches
 
     async def send(
         self,
@@ -28,64 +59,83 @@ class Relay:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
     ) -> Answer:
-        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+        return await self.exchange(Request(method, path, body, headers, timeout))
 
-    def stream(
+    def hides(self, request: Request) -> bool:
+        return request.path.startswith(BATCH_PATH) and not self._batches
+
+    async def exchange(self, request: Request) -> Answer:
+        if self.hides(request):
+            return Answer(404, {}, b"404 page not found")
+        return await self._inner.send(
+            request.method, request.path, body=request.body, headers=request.headers, timeout=request.timeout
+        )
+
+    @asynccontextmanager
+    async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._inner.stream(method, path, headers=headers)
+    ) -> AsyncIterator[StreamedAnswer]:
+        async with self._inner.stream(method, path, headers=headers) as answer:
+            yield replace(answer, chunks=self.passed_on(path, answer.chunks))
+
+    def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """What comes through of a stream."""
+        return chunks
 
     async def close(self) -> None:
         await self._inner.close()
 
 
 class Counting(Relay):
-    """Counts requests, and may hide the batch form as other servers lack it."""
+    """Notes requests, and how many are under way at a time."""
 
-    def __init__(self, inner: Transport, *, batches: bool) -> None:
-        super().__init__(inner)
-        self._batches = batches
+    def __init__(self, inner: Transport, *, batches: bool = True) -> None:
+        super().__init__(inner, batches=batches)
         self.sent: list[str] = []
         self.in_flight = self.most_in_flight = 0
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        self.sent.append(f"{method} {path}")
+    async def exchange(self, request: Request) -> Answer:
+        self.sent.append(str(request))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            if path.startswith(BATCH_PATH) and not self._batches:
-                return no_batches()
-            return await super().send(method, path, body=body, headers=headers, timeout=timeout)
+            return await super().exchange(request)
         finally:
             self.in_flight -= 1
+
+
+class Cutting(Relay):
+    """Ends every stream after so many bytes, in the middle of whatever is there."""
+
+    def __init__(self, inner: Transport, after: int) -> None:
+        super().__init__(inner)
+        self._after = after
+        self.lists = self.streams = 0
+
+    async def exchange(self, request: Request) -> Answer:
+        self.lists += not request.writes
+        return await super().exchange(request)
+
+    async def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self.streams += 1
+        left = self._after
+        async for chunk in chunks:
+            yield chunk[:left]
+            left -= len(chunk)
+            if left <= 0:
+                return
 
 
 class Severable(Relay):
     """Can be cut for good, in the middle of anything: from then on nothing gets through, in either direction."""
 
-    def __init__(self, inner: Transport) -> None:
-        super().__init__(inner)
+    def __init__(self, inner: Transport, *, batches: bool = True) -> None:
+        super().__init__(inner, batches=batches)
         self.cut = asyncio.Event()
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
+    async def exchange(self, request: Request) -> Answer:
         self.check()
-        answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+        answer = await super().exchange(request)
         self.check()
         return answer
 
@@ -94,7 +144,7 @@ class Severable(Relay):
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamedAnswer]:
         self.check()
-        async with self._inner.stream(method, path, headers=headers) as answer:
+        async with super().stream(method, path, headers=headers) as answer:
             yield answer
 
     def check(self) -> None:
@@ -102,7 +152,7 @@ class Severable(Relay):
             raise Disconnected("cut off")
 
 
-async def _nothing(request: str) -> None:
+async def nothing(request: str) -> None:
     """What happens to a request that nobody disturbs."""
 
 
@@ -113,72 +163,95 @@ class Disturbed(Severable):
     def __init__(
         self,
         inner: Transport,
-        before: Callable[[str], Awaitable[Answer | None]] = _nothing,
-        after: Callable[[str], Awaitable[None]] = _nothing,
+        before: Callable[[str], Awaitable[Answer | None]] = nothing,
+        after: Callable[[str], Awaitable[None]] = nothing,
     ) -> None:
         super().__init__(inner)
         self.before = before
         self.after = after
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        answer = await self.before(f"{method} {path}")
+    async def exchange(self, request: Request) -> Answer:
+        answer = await self.before(str(request))
         if answer is None:
-            answer = await super().send(method, path, body=body, headers=headers, timeout=timeout)
-            await self.after(f"{method} {path}")
+            answer = await super().exchange(request)
+            await self.after(str(request))
         return answer
 
 
-class BreaksAtWrite(Severable):
-    """Counts writes and is cut at one of them: `before` it reaches the server, or after, with the answer lost.
+class Stalling(Severable):
+    """Streams whose path has `part` in it stand still while it is `stalled`."""
 
-    Events do not count: nothing is decided by them.
-    """
+    def __init__(self, inner: Transport, part: str) -> None:
+        super().__init__(inner)
+        self._part = part
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def stall(self) -> None:
+        self._flows.clear()
+
+    def flow(self) -> None:
+        self._flows.set()
+
+    async def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            if self._part in path:
+                await self._flows.wait()
+            yield chunk
+
+
+class BreaksAtWrite(Severable):
+    """Counts what decides something, and is cut `before` one of these reaches the server, or after, its answer lost."""
 
     def __init__(self, inner: Transport, number: int = 0, *, before: bool = False, batches: bool = True) -> None:
-        super().__init__(inner)
-        self._batches = batches
+        super().__init__(inner, batches=batches)
         self.writes = 0
         self.number = number
         self.before = before
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        if path.startswith(BATCH_PATH) and not self._batches:
-            return no_batches()
+    async def exchange(self, request: Request) -> Answer:
         self.check()
-        breaks = False
-        if method != "GET" and "/events" not in path:
-            self.writes += 1
-            breaks = self.writes == self.number
+        self.writes += request.decides
+        breaks = request.decides and self.writes == self.number
         if breaks and self.before:
             self.cut.set()
-        self.check()
-        answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+        answer = await super().exchange(request)
         if breaks:
             self.cut.set()
         self.check()
         return answer
 
 
+class Line(Relay):
+    """Notes what was written; `fault` says of a write, "METHOD path", whether to "cut" (it never arrives), "refuse" or
+    "lose" (its answer) it. After `cut_after` writes nothing is sent any more."""
+
+    def __init__(self, inner: Transport, *, batches: bool = True) -> None:
+        super().__init__(inner, batches=batches)
+        self.written: list[str] = []
+        self.fault: Callable[[str], str] = lambda write: ""
+        self.cut_after: int | None = None
+
+    async def exchange(self, request: Request) -> Answer:
+        fault = self.fault(request.place) if request.writes else ""
+        if self.is_cut or fault == "cut":
+            raise Disconnected("cut off")
+        if fault == "refuse":
+            return refusal(InternalError("no"))
+        answer = await super().exchange(request)
+        if request.writes:
+            self.written.append(request.place)
+        if fault == "lose":
+            raise Disconnected("the answer was lost")
+        return answer
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cut_after is not None and len(self.written) >= self.cut_after
+
+    def count(self, ending: str) -> int:
+        return sum(1 for write in self.written if write.endswith(ending))
+
+
 def refusal(error: ApiError) -> Answer:
     return Answer(error.code, {}, msgspec.json.encode(error.to_status()))
-
-
-def no_batches() -> Answer:
-    """What a server answers that has never heard of batches."""
-    return Answer(404, {}, b"404 page not found")

@@ -15,7 +15,7 @@ from hekla.client.rest import Client
 from hekla.clock import LoopClock
 from hekla.errors import Disconnected, UsageError
 from tests.apiserver.rig import Rig, config_map, with_server
-from tests.transports import Disturbed
+from tests.transports import Disturbed, nothing
 
 SETTINGS = LeaseSettings("volcano", "default")
 
@@ -178,10 +178,6 @@ def test_of_two_who_find_it_free_one_gets_it() -> None:
             await each.stop()
 
     with_server(scenario)
-
-
-async def nothing(request: str) -> None:
-    pass
 
 
 def test_one_who_finds_another_in_its_place_stops_at_once() -> None:

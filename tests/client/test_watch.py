@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Literal, TypedDict
 
 import msgspec
@@ -18,59 +17,16 @@ from hekla.api.meta import name_of
 from hekla.client.informer import Informer, Update
 from hekla.client.partial import follow_partly
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, StreamedAnswer
 from hekla.client.watch import follow, watch_many
 from hekla.errors import Expired, TooManyRequests
 from tests.apiserver.rig import WIDGET, Rig, config_map, soon, with_server
-from tests.transports import Disturbed, refusal
-
-
-class CuttingTransport:
-    """Ends every stream after so many bytes, in the middle of whatever is there."""
-
-    def __init__(self, inner: Transport, after: int) -> None:
-        self._inner = inner
-        self._after = after
-        self.lists = self.streams = 0
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        self.lists += method == "GET"
-        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
-
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._stream(method, path, headers)
-
-    @contextlib.asynccontextmanager
-    async def _stream(self, method: str, path: str, headers: Mapping[str, str] | None) -> AsyncIterator[StreamedAnswer]:
-        self.streams += 1
-        async with self._inner.stream(method, path, headers=headers) as answer:
-            yield StreamedAnswer(answer.status, answer.headers, self._cut(answer.chunks), answer.body)
-
-    async def _cut(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        left = self._after
-        async for chunk in chunks:
-            yield chunk[:left]
-            left -= len(chunk)
-            if left <= 0:
-                return
-
-    async def close(self) -> None:
-        await self._inner.close()
+from tests.transports import Cutting, Disturbed, refusal
 
 
 def test_a_watch_that_is_cut_again_and_again_loses_nothing_and_never_lists_again() -> None:
     async def scenario(rig: Rig) -> None:
-        cutting = CuttingTransport(rig.client.transport, after=700)
+        cutting = Cutting(rig.client.transport, after=700)
         heard: list[str] = []
 
         def note(update: Update) -> None:
@@ -178,13 +134,15 @@ def test_an_object_that_no_longer_fits_the_view_stays_as_it_was_until_it_is_dele
     with_server(scenario)
 
 
-class ExpiringTransport(CuttingTransport):
+class Expiring(Cutting):
     """Whatever revision a watch starts from is gone."""
 
     @contextlib.asynccontextmanager
-    async def _stream(self, method: str, path: str, headers: Mapping[str, str] | None) -> AsyncIterator[StreamedAnswer]:
-        self.streams += 1
-        yield StreamedAnswer(410, {}, self._cut(_none()), b'{"reason": "Expired", "code": 410}')
+    async def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[StreamedAnswer]:
+        refused = refusal(Expired("gone"))
+        yield StreamedAnswer(refused.status, {}, _none(), refused.body)
 
 
 async def _none() -> AsyncIterator[bytes]:
@@ -203,7 +161,7 @@ class _Form(msgspec.Struct):
 @pytest.mark.parametrize("partly", [False, True])
 def test_a_server_that_forgets_every_revision_at_once_is_not_asked_without_pause(partly: bool) -> None:
     async def scenario(rig: Rig) -> None:
-        expiring = ExpiringTransport(rig.client.transport, after=0)
+        expiring = Expiring(rig.client.transport, after=0)
         client, rng = Client(expiring), random.Random(1)
         news = follow_partly(client, CONFIG_MAP, _Form, rng=rng) if partly else follow(client, CONFIG_MAP, rng=rng)
         with contextlib.suppress(TimeoutError):

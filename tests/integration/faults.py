@@ -10,11 +10,10 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
-from hekla.api.batches import BATCH_PATH
 from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.errors import (
     ApiError,
@@ -27,7 +26,7 @@ from hekla.errors import (
     TooManyRequests,
 )
 from tests.integration.fencing import unfenced
-from tests.transports import Severable, no_batches, refusal
+from tests.transports import Relay, Request, Severable, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,40 +96,31 @@ class Trouble:
 
 class FaultyConnection(Severable):
     def __init__(self, inner: Transport, name: str, trouble: Trouble, die: Callable[[str], None]) -> None:
-        super().__init__(inner)
+        super().__init__(inner, batches=trouble.batches)
         self._name = name
         self._trouble = trouble
         self._die = die
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
+    async def exchange(self, request: Request) -> Answer:
         trouble = self._trouble
         self.check()
-        if path.startswith(BATCH_PATH) and not trouble.batches:
-            return no_batches()
+        if self.hides(request):
+            return await Relay.exchange(self, request)
         if trouble.raging:
             await asyncio.sleep(trouble.rng.random() * _LATENCY_SECONDS)
             self.check()
-        writes = method != "GET" and "/events" not in path
-        fatal = trouble.rng.choice(("before", "after")) if writes and trouble.kills() else ""
-        fault = self._fault(method, path)
+        fatal = trouble.rng.choice(("before", "after")) if request.decides and trouble.kills() else ""
+        fault = self._fault(request)
         if fatal == "before":
-            self._be_killed(f"before {method} {path}")
+            self._be_killed(f"before {request}")
         if fault in ("lost before", "timeout before"):
             raise await self._lost(fault)
         if fault == "refused":
-            return self._refusal(method)
-        answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
-        self._check_fence(method, path, body, answer)
+            return self._refusal(request.method)
+        answer = await Relay.exchange(self, request)
+        self._check_fence(request, answer)
         if fatal == "after":
-            self._be_killed(f"after {method} {path}")
+            self._be_killed(f"after {request}")
         self.check()
         if fault:
             raise await self._lost(fault)
@@ -140,13 +130,13 @@ class FaultyConnection(Severable):
     async def stream(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamedAnswer]:
-        self.check()
         if self._trouble.strikes():
+            self.check()
             raise Disconnected("rehearsed: no watch")
-        async with self._inner.stream(method, path, headers=headers) as answer:
-            yield replace(answer, chunks=self._disturbed(path, answer.chunks))
+        async with super().stream(method, path, headers=headers) as answer:
+            yield answer
 
-    async def _disturbed(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """A watch, as it comes through: late, twice, in part, or not any more."""
         trouble = self._trouble
         async for chunk in chunks:
@@ -169,11 +159,11 @@ class FaultyConnection(Severable):
             self.check()
             yield chunk
 
-    def _fault(self, method: str, path: str) -> str:
+    def _fault(self, request: Request) -> str:
         if not self._trouble.strikes():
             return ""
         fault = self._trouble.rng.choice(_FAULTS)
-        self._trouble.tell(f"{self._name} {method} {path.partition('?')[0]}: {fault}")
+        self._trouble.tell(f"{self._name} {request.place}: {fault}")
         return fault
 
     async def _lost(self, fault: str) -> Disconnected:
@@ -192,8 +182,8 @@ class FaultyConnection(Severable):
         self._die(self._name)
         self.check()
 
-    def _check_fence(self, method: str, path: str, body: bytes, answer: Answer) -> None:
-        if answer.status < 300 and (why := unfenced(method, path, body)):
+    def _check_fence(self, request: Request, answer: Answer) -> None:
+        if answer.status < 300 and (why := unfenced(request.method, request.path, request.body)):
             self._trouble.unfenced.append(f"I15: {self._name}: {why}")
 
 

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 
 from hekla.api.batches import BATCH_PATH
 from hekla.api.kinds import COMMAND, JOB, POD, QUEUE
 from hekla.client.inprocess import InProcessTransport
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer
 from hekla.errors import Disconnected, ServiceUnavailable
 from tests import make
 from tests.integration.stage import Commit, actor, storage_of
 from tests.integration.test_whole_system import job
 from tests.integration.world import World, in_world
-from tests.transports import Severable, refusal
+from tests.transports import Disturbed, Severable, Stalling, refusal
 
 Disturb = Callable[[str], Awaitable[Answer | None]]
-
-
-class Disturbed(Severable):
-    """What `disturb` says to a request, "METHOD path", happens to it first; an answer it gives is the answer."""
-
-    def __init__(self, inner: Transport, disturb: Disturb) -> None:
-        super().__init__(inner)
-        self._disturb = disturb
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        answer = await self._disturb(f"{method} {path}")
-        return answer or await super().send(method, path, body=body, headers=headers, timeout=timeout)
 
 
 class DisturbedWorld(World):
@@ -102,7 +80,7 @@ def test_a_command_for_a_queue_is_not_carried_out_again_by_one_who_hears_late() 
         await asyncio.sleep(1)
         queue = await world.client.get(QUEUE, "default")
         await world.client.create(COMMAND, make.command("CloseQueue", queue, "Queue"))
-        world.stalled = True
+        world.watches.stall()
         await world.until(lambda: _state(world) == "Closed", "the queue is closed")
         await world.client.create(COMMAND, make.command("OpenQueue", queue, "Queue"))
         await world.until(lambda: _state(world) == "Open", "the queue is open")
@@ -122,11 +100,11 @@ def test_a_command_is_not_judged_on_a_picture_older_than_the_last_decision() -> 
         made = await world.client.create(JOB, job("steady"))
         await world.until_phase("Pending", "steady")
         await asyncio.sleep(1)
-        world.stalled = True
+        world.watches.stall()
         for action in ("AbortJob", "ResumeJob"):
             await world.client.create(COMMAND, make.command(action, made))
             await asyncio.sleep(60)
-        world.stalled = False
+        world.watches.flow()
         await world.client.delete(JOB, "first", "default")
         await world.until_phase("Completed", "steady")
         assert world.job("steady")["status"]["retryCount"] == 1
@@ -149,36 +127,20 @@ def test_a_queue_does_not_keep_what_it_held_for_a_moment() -> None:
 
 
 class StallingWorld(World):
-    """The watches of one component for paths with `part` in them stand still while it is `stalled`."""
+    """The watches of one component for paths with `part` in them can be stalled."""
 
     def __init__(self, component: str, part: str) -> None:
         super().__init__()
         self._component = component
-        self.part = part
-        self.stalled = False
+        self._part = part
+        self.watches: Stalling
 
     def connect(self, name: str) -> Severable:
         inner = InProcessTransport(self.app)
-        return Stalling(inner, self) if name == self._component else Severable(inner)
-
-
-class Stalling(Severable):
-    def __init__(self, inner: Transport, world: StallingWorld) -> None:
-        super().__init__(inner)
-        self._world = world
-
-    @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
-        async with super().stream(method, path, headers=headers) as answer:
-            yield replace(answer, chunks=self._held(answer.chunks)) if self._world.part in path else answer
-
-    async def _held(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for chunk in chunks:
-            while self._world.stalled:
-                await asyncio.sleep(1)
-            yield chunk
+        if name != self._component:
+            return Severable(inner)
+        self.watches = Stalling(inner, self._part)
+        return self.watches
 
 
 def _bound_by(commit: Commit) -> int:

@@ -7,9 +7,8 @@ decided on (I15).
 from __future__ import annotations
 
 import asyncio
-import functools
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -26,7 +25,7 @@ from tests.integration.invariants import ALWAYS, a_gang_is_bound_together
 from tests.integration.roles import ENDLESS
 from tests.integration.stage import Commit, perform, storage_of
 from tests.integration.test_whole_system import job
-from tests.transports import Relay
+from tests.transports import Relay, Request
 
 _LATE_SECONDS = 30.0
 
@@ -51,33 +50,24 @@ class Detaining(Relay):
         self._arrive.set()
         await asyncio.wait(self._under_way)
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        send = functools.partial(self._inner.send, method, path, body=body, headers=headers, timeout=timeout)
-        if not self._detains(method, path):
-            return await send()
-        self.sent.append(f"{method} {path.partition('?')[0]}")
-        self._under_way.append(asyncio.create_task(self._arriving(send)))
+    async def exchange(self, request: Request) -> Answer:
+        if not self._detains(request):
+            return await super().exchange(request)
+        self.sent.append(request.place)
+        self._under_way.append(asyncio.create_task(self._arriving(request)))
         return await asyncio.shield(self._under_way[-1])
 
-    def _detains(self, method: str, path: str) -> bool:
-        if method == "GET" or not self._detained:
+    def _detains(self, request: Request) -> bool:
+        if not request.writes or not self._detained:
             return False
-        if any(part in path for part in self._detained):
+        if any(part in request.path for part in self._detained):
             self._passing -= 1
             return self._passing < 0
-        return "/leases" in path
+        return "/leases" in request.path
 
-    async def _arriving(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _arriving(self, request: Request) -> Answer:
         await self._arrive.wait()
-        return await send()
+        return await super().exchange(request)
 
 
 class TwoOfEach(FaultyWorld):

@@ -63,11 +63,13 @@ def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(tmp_path:
     async def main() -> None:
         writing = asyncio.create_task(Starter(context(tmp_path), directory)._write_files(pod, Sources("ns"), ""))
         held = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)  # once it reads what is there
-        pipe.unlink()
-        writing.cancel()
-        await asyncio.wait([writing], timeout=0.2)
-        assert not writing.done()
-        os.close(held)
+        try:
+            pipe.unlink()
+            writing.cancel()
+            await asyncio.wait([writing], timeout=0.2)
+            assert not writing.done()
+        finally:
+            os.close(held)
         await asyncio.wait([writing])
         assert writing.cancelled()
         assert sorted(path.name for path in directory.etc.iterdir()) == ["hostname", "hosts", "resolv.conf"]

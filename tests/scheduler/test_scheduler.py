@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hekla.api.batches import BATCH_PATH
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
@@ -20,68 +18,12 @@ from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer
 from hekla.clock import LoopClock
-from hekla.errors import Disconnected, UsageError
+from hekla.errors import UsageError
 from hekla.scheduler.scheduler import SchedulerSettings, run
 from tests.integration.virtual_loop import run_virtually
 from tests.scheduler.miniature import group_object, node_object, pod_object
-
-ABSENT = Answer(404, {}, b'{"kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"no"}')
-REFUSED = Answer(500, {}, b'{"kind":"Status","status":"Failure","reason":"InternalError","code":500,"message":"no"}')
-
-
-class Line:
-    """A connection to the server on which writes can be watched, refused, lost, or cut off for good.
-
-    Without `batches` the server looks like a real one: bindings go one by one.
-    """
-
-    def __init__(self, transport: InProcessTransport, *, batches: bool = True) -> None:
-        self._transport = transport
-        self._batches = batches
-        self.writes: list[str] = []
-        self.fault: Callable[[str], str] = lambda write: ""
-        self.cut_after: int | None = None
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        write = f"{method} {path.partition('?')[0]}"
-        fault = self.fault(write) if method != "GET" else ""
-        if self.is_cut or fault == "cut":
-            raise Disconnected("cut off")
-        if fault == "refuse":
-            return REFUSED
-        if path.startswith(BATCH_PATH) and not self._batches:
-            return ABSENT
-        answer = await self._transport.send(method, path, body=body, headers=headers, timeout=timeout)
-        if method != "GET":
-            self.writes.append(write)
-        if fault == "lose":
-            raise Disconnected("the answer was lost")
-        return answer
-
-    @property
-    def is_cut(self) -> bool:
-        return self.cut_after is not None and len(self.writes) >= self.cut_after
-
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._transport.stream(method, path, headers=headers)
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-    def count(self, ending: str) -> int:
-        return sum(1 for write in self.writes if write.endswith(ending))
+from tests.transports import Line
 
 
 class Stage:
@@ -226,9 +168,9 @@ def test_with_nothing_new_nothing_is_written() -> None:
         await stage.add({**GANG, "nodes": [{"name": "small", "cpu": 2}]})
         line = stage.start()
         await asyncio.sleep(10)
-        before = len(line.writes)
+        before = len(line.written)
         await asyncio.sleep(50)
-        assert line.writes[before:] == []
+        assert line.written[before:] == []
         await stage.stop()
 
     on_stage(script)
@@ -292,7 +234,7 @@ def test_a_binding_whose_answer_is_lost_is_not_made_twice(batches: bool) -> None
         line.fault = lambda write: "lose" if is_binding(write) else ""
         await stage.until_bound(*MEMBERS)
         await asyncio.sleep(10)
-        assert sum(is_binding(write) for write in line.writes) == (1 if batches else 3)
+        assert sum(is_binding(write) for write in line.written) == (1 if batches else 3)
         await stage.stop()
 
     on_stage(script)
@@ -317,7 +259,7 @@ def test_where_the_server_can_a_gang_is_bound_in_one_write() -> None:
         await stage.add(GANG)
         line = stage.start()
         await stage.until_bound(*MEMBERS)
-        assert [write for write in line.writes if is_binding(write)] == ["POST /apis/hekla.dev/v1/bindingbatches"]
+        assert [write for write in line.written if is_binding(write)] == ["POST /apis/hekla.dev/v1/bindingbatches"]
         await stage.stop()
 
     on_stage(script)
@@ -335,7 +277,7 @@ def test_where_the_server_can_small_gangs_share_a_write() -> None:
         await stage.add(MANY)
         line = stage.start()
         await stage.until_bound(*(f"{name}-t-0" for name in SMALL))
-        assert len([write for write in line.writes if is_binding(write)]) == 1
+        assert len([write for write in line.written if is_binding(write)]) == 1
         await stage.stop()
 
     on_stage(script)
