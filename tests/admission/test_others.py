@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -104,11 +105,28 @@ def test_flows_must_lead_somewhere() -> None:
     assert validate_job_flow(flow(a=["a"])) == "jobflow Flow is not DAG"
 
 
-def test_a_hyper_nodes_pattern_must_be_one() -> None:
-    def node(pattern: str) -> dict[str, Any]:
-        return {"spec": {"members": [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}]}}
+def hyper_node(pattern: str) -> dict[str, Any]:
+    return {"spec": {"members": [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}]}}
 
-    assert validate_hyper_node(node("node-[0-9]+")) == ""
-    assert validate_hyper_node(node("node-[")).startswith(
-        '[].spec.members.selector.regexMatch.pattern: Invalid value: "node-[": member regexMatch pattern is invalid:'
-    )
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("node-[0-9]+", ""),
+        (r"a\\(?:b|c)\\d", ""),
+        ("[", "missing closing ]: `[`"),
+        ("a(b", "missing closing ): `a(b`"),
+        ("a)", "unexpected ): `a)`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("[z-a]", "invalid character class range: `z-a`"),
+        ("a\\", "trailing backslash at end of expression: ``"),
+        (r"\y", r"invalid escape sequence: `\y`"),
+        ("a(?=b)", "invalid or unsupported Perl syntax: `(?=`"),
+        (r"(a)\1", r"invalid escape sequence: `\1`"),
+    ],
+)
+def test_a_hyper_nodes_pattern_must_be_one(pattern: str, fault: str) -> None:
+    where = f"[].spec.members.selector.regexMatch.pattern: Invalid value: {json.dumps(pattern)}:"
+    expected = f"{where} member regexMatch pattern is invalid: error parsing regexp: {fault}" if fault else ""
+    assert validate_hyper_node(hyper_node(pattern)) == expected

@@ -14,11 +14,24 @@ def read(**spec: Any) -> str:
     return unreadable({"spec": {"tasks": [], **spec}})
 
 
+def template(**spec: Any) -> dict[str, Any]:
+    return {"tasks": [{"template": {"spec": spec}}]}
+
+
 def test_a_good_job_is_readable() -> None:
     policies = [make.policy("PodFailed", "RestartJob", timeout="1h30m"), {"exitCode": 3, "action": "AbortJob"}]
     job = make.job("demo", make.task("a", 2, policies=policies), plugins={"svc": [], "env": ["--x"]}, minSuccess=1)
     job["spec"]["volumes"] = [{"mountPath": "/x", "volumeClaim": {"accessModes": []}}]
     job["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    resources = {"limits": {"cpu": 1, "memory": "1Gi"}}
+    main = make.container(
+        resources=resources, env=[{"name": "X", "value": "5"}], tty=True, ports=[{"containerPort": 80}]
+    )
+    job["spec"]["tasks"][0]["template"]["spec"] = {
+        "containers": [main],
+        "nodeSelector": {"a": "b"},
+        "hostNetwork": True,
+    }
     assert unreadable(job) == ""
 
 
@@ -39,6 +52,39 @@ def test_a_good_job_is_readable() -> None:
         ({"tasks": [{"dependsOn": {"name": "x"}}]}, "string", "DependsOn.spec.tasks.dependsOn.name", "[]string"),
         ({"policies": [{"exitCode": "1"}]}, "string", "LifecyclePolicy.spec.policies.exitCode", "int32"),
         ({"policies": [{"event": 1}]}, "number", "LifecyclePolicy.spec.policies.event", "v1alpha1.Event"),
+        (template(hostNetwork="yes"), "string", "PodSpec.spec.tasks.template.spec.hostNetwork", "bool"),
+        (template(restartPolicy=1), "number", "PodSpec.spec.tasks.template.spec.restartPolicy", "v1.RestartPolicy"),
+        (
+            template(terminationGracePeriodSeconds="1"),
+            "string",
+            "PodSpec.spec.tasks.template.spec.terminationGracePeriodSeconds",
+            "int64",
+        ),
+        (template(nodeSelector={"a": 1}), "number", "PodSpec.spec.tasks.template.spec.nodeSelector", "string"),
+        (
+            template(containers=[make.container(env=[{"name": "X", "value": 5}])]),
+            "number",
+            "EnvVar.spec.tasks.template.spec.containers.env.value",
+            "string",
+        ),
+        (
+            template(containers=[make.container(command="sleep")]),
+            "string",
+            "Container.spec.tasks.template.spec.containers.command",
+            "[]string",
+        ),
+        (
+            template(containers=[make.container(ports=[{"containerPort": "80"}])]),
+            "string",
+            "ContainerPort.spec.tasks.template.spec.containers.ports.containerPort",
+            "int32",
+        ),
+        (
+            template(containers=[make.container(resources={"limits": []})]),
+            "array",
+            "ResourceRequirements.spec.tasks.template.spec.containers.resources.limits",
+            "v1.ResourceList",
+        ),
         ({"networkTopology": "hard"}, "string", "JobSpec.spec.networkTopology", "v1alpha1.NetworkTopologySpec"),
     ],
 )

@@ -21,6 +21,59 @@ def test_a_plain_pod_has_no_problem() -> None:
     assert pod_spec_problems(spec(), "spec") == []
 
 
+def resources(**amounts: dict[str, str]) -> dict[str, Any]:
+    return spec(resources=amounts)
+
+
+def texts(wrong: dict[str, Any]) -> list[str]:
+    return [str(problem) for problem in pod_spec_problems(wrong, "spec")]
+
+
+def test_a_port_name_is_told_everything_that_is_wrong_with_it() -> None:
+    where = "spec.containers[0].ports[0].name: Invalid value:"
+    assert texts(spec(ports=[port("-9--", 1)])) == [
+        f'{where} "-9--": must contain at least one letter (a-z)',
+        f'{where} "-9--": must not contain consecutive hyphens',
+        f'{where} "-9--": must not begin or end with a hyphen',
+    ]
+    assert texts(spec(ports=[port("Much_too_long_a_name", 1)])) == [
+        f'{where} "Much_too_long_a_name": must be no more than 15 bytes',
+        f'{where} "Much_too_long_a_name": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)',
+    ]
+
+
+def test_a_resource_nobody_knows_is_told_twice() -> None:
+    where = 'spec.containers[0].resources.limits[gpu]: Invalid value: "gpu":'
+    assert texts(resources(limits={"gpu": "1"})) == [
+        f"{where} must be a standard resource type or fully qualified",
+        f"{where} must be a standard resource for containers",
+    ]
+
+
+def test_what_cannot_be_shared_is_asked_for_as_it_is_limited() -> None:
+    assert texts(resources(requests={"x.io/gpu": "1"}, limits={"x.io/gpu": "1"})) == []
+    assert texts(resources(requests={"x.io/gpu": "1"})) == [
+        "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources"
+    ]
+    assert texts(resources(requests={"x.io/gpu": "1"}, limits={"x.io/gpu": "2"})) == [
+        'spec.containers[0].resources.requests: Invalid value: "1": must be equal to x.io/gpu limit of 2'
+    ]
+
+
+def test_a_volume_has_one_source_and_says_which() -> None:
+    volumes = [{"name": "a", "secret": {}}, {"name": "b", "emptyDir": {}, "hostPath": {"path": "/x"}}, {"name": "c"}]
+    assert texts({**spec(), "volumes": volumes}) == [
+        "spec.volumes[0].secret.secretName: Required value",
+        "spec.volumes[1].hostPath: Forbidden: may not specify more than 1 volume type",
+    ]
+
+
+def test_the_labels_of_a_template_are_labels() -> None:
+    problems = template_problems({"metadata": {"labels": {"a": "b c"}}, "spec": spec()})
+    (text,) = [str(problem) for problem in problems]
+    assert text.startswith('template.labels: Invalid value: "b c": a valid label must be an empty string or consist of')
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

@@ -1,120 +1,14 @@
-"""Whether a Job can be read as upstream's types read it: what is of the wrong type is refused, in upstream's words.
-
-The embedded pod templates are left to the schema check that follows, whose words name the field as well.
-"""
+"""Whether a Job can be read as upstream's types read it: what is of the wrong type is refused, in upstream's words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from hekla.admission.upstream_types import JOB, STRING, Anything, Duration, ListOf, MapOf, Scalar, Struct
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
-
-_INT32 = range(-(1 << 31), 1 << 31)
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A value of one JSON type; `name` is what it is called upstream, `integers` those it can hold."""
-
-    name: str
-    integers: range | None = None
-
-
-@dataclass(frozen=True)
-class Struct:
-    struct: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    package: str = "v1alpha1"
-
-    @property
-    def name(self) -> str:
-        return f"{self.package}.{self.struct}"
-
-
-@dataclass(frozen=True)
-class ListOf:
-    item: Any
-    name: str
-
-
-@dataclass(frozen=True)
-class MapOf:
-    value: Any
-    name: str
-
-
-@dataclass(frozen=True)
-class Duration:
-    name: str = "v1.Duration"
-
-
-STRING = Scalar("string")
-INT32 = Scalar("int32", _INT32)
-STRINGS = ListOf(STRING, "[]string")
-TOPOLOGY = Struct(
-    "NetworkTopologySpec",
-    {
-        "mode": Scalar("v1alpha1.NetworkTopologyMode"),
-        "highestTierAllowed": Scalar("int", range(-(1 << 63), 1 << 63)),
-        "highestTierName": STRING,
-    },
-)
-POLICY = Struct(
-    "LifecyclePolicy",
-    {
-        "action": Scalar("v1alpha1.Action"),
-        "event": Scalar("v1alpha1.Event"),
-        "events": ListOf(Scalar("v1alpha1.Event"), "[]v1alpha1.Event"),
-        "exitCode": INT32,
-        "timeout": Duration(),
-    },
-)
-POLICIES = ListOf(POLICY, "[]v1alpha1.LifecyclePolicy")
-TASK = Struct(
-    "TaskSpec",
-    {
-        "name": STRING,
-        "replicas": INT32,
-        "minAvailable": INT32,
-        "template": Struct("PodTemplateSpec", package="v1"),
-        "policies": POLICIES,
-        "topologyPolicy": Scalar("v1alpha1.NumaPolicy"),
-        "maxRetry": INT32,
-        "dependsOn": Struct("DependsOn", {"name": STRINGS, "iteration": Scalar("v1alpha1.Iteration")}),
-        "partitionPolicy": Struct(
-            "PartitionPolicySpec",
-            {"totalPartitions": INT32, "partitionSize": INT32, "minPartitions": INT32, "networkTopology": TOPOLOGY},
-        ),
-    },
-)
-CLAIM = Struct("PersistentVolumeClaimSpec", package="v1")
-VOLUME = Struct("VolumeSpec", {"mountPath": STRING, "volumeClaimName": STRING, "volumeClaim": CLAIM})
-JOB = Struct(
-    "Job",
-    {
-        "spec": Struct(
-            "JobSpec",
-            {
-                "schedulerName": STRING,
-                "minAvailable": INT32,
-                "volumes": ListOf(VOLUME, "[]v1alpha1.VolumeSpec"),
-                "tasks": ListOf(TASK, "[]v1alpha1.TaskSpec"),
-                "policies": POLICIES,
-                "plugins": MapOf(STRINGS, "map[string][]string"),
-                "runningEstimate": Duration(),
-                "queue": STRING,
-                "maxRetry": INT32,
-                "ttlSecondsAfterFinished": INT32,
-                "priorityClassName": STRING,
-                "minSuccess": INT32,
-                "networkTopology": TOPOLOGY,
-            },
-        )
-    },
-)
 
 
 @dataclass(frozen=True)
@@ -160,6 +54,8 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
     if value is None:
         return
     match kind:
+        case Anything():
+            return
         case Struct() if isinstance(value, dict):
             for name in sorted(value):
                 if name in kind.fields:
@@ -186,7 +82,7 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
 def _wanted(kind: Any) -> str:
     match kind:
         case Scalar():
-            return "text" if kind.integers is None else "a whole number"
+            return "true or false" if kind.truth else "text" if kind.integers is None else "a whole number"
         case ListOf():
             return "a list"
         case _:
@@ -194,6 +90,8 @@ def _wanted(kind: Any) -> str:
 
 
 def _holds(kind: Scalar, value: Any) -> bool:
+    if kind.truth:
+        return isinstance(value, bool)
     if kind.integers is None:
         return isinstance(value, str)
     return isinstance(value, int) and not isinstance(value, bool) and value in kind.integers

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hekla.api.field import Problem, duplicate, invalid, not_found, required, unsupported
+from hekla.api.field import Problem, duplicate, forbidden, invalid, not_found, required, unsupported
 from hekla.api.kinds import Obj
-from hekla.api.names import label_problems
+from hekla.api.names import label_key_problems, label_problems, label_value_problems
 from hekla.api.quantity import InvalidQuantity, canonical, parse
 
 _CHOICES = {
@@ -21,12 +21,31 @@ _CHOICES = {
 }
 _ENV_NAME = re.compile(r"[ -<>-~]+")
 _ENV_NAME_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-_PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_PORT_NAME_TEXT = "must be a port name of at most 15 lower case letters, digits and single hyphens, with a letter in it"
+_PORT_NAME_RULES: tuple[tuple[str, str], ...] = (
+    (r".{0,15}", "must be no more than 15 bytes"),
+    (r"[-a-z0-9]+", "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+    (r".*[a-z].*", "must contain at least one letter (a-z)"),
+    (r"(?!.*--).*", "must not contain consecutive hyphens"),
+    (r"[^-](.*[^-])?", "must not begin or end with a hyphen"),
+)
+_STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_HUGE_PAGES = "hugepages-"
+# What of a volume must say where its content is, and how.
+_SOURCE_NAMES: dict[str, str] = {
+    "configMap": "name",
+    "hostPath": "path",
+    "persistentVolumeClaim": "claimName",
+    "secret": "secretName",
+}
 
 
 def template_problems(template: Obj, path: str = "template") -> list[Problem]:
-    return pod_spec_problems(template.get("spec") or {}, f"{path}.spec")
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    problems: list[Problem] = []
+    for key, value in labels.items():
+        problems += [invalid(f"{path}.labels", key, why) for why in label_key_problems(key)]
+        problems += [invalid(f"{path}.labels", value, why) for why in label_value_problems(value)]
+    return problems + pod_spec_problems(template.get("spec") or {}, f"{path}.spec")
 
 
 def pod_spec_problems(spec: Obj, path: str) -> list[Problem]:
@@ -55,7 +74,18 @@ def _volume_problems(spec: Obj, path: str) -> tuple[list[Problem], set[str]]:
     names: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
         problems += _own_name_problems(volume, f"{path}[{index}].name", names)
+        problems += _source_problems(volume, f"{path}[{index}]")
     return problems, names
+
+
+def _source_problems(volume: Obj, path: str) -> list[Problem]:
+    sources = [field for field, value in volume.items() if field != "name" and value is not None]
+    problems = [forbidden(f"{path}.{one}", "may not specify more than 1 volume type") for one in sorted(sources)[1:]]
+    for source in sources:
+        name = _SOURCE_NAMES.get(source)
+        if name is not None and not volume[source].get(name):
+            problems.append(required(f"{path}.{source}.{name}"))
+    return problems
 
 
 def _container_problems(container: Obj, path: str, names: set[str], volumes: set[str]) -> list[Problem]:
@@ -106,9 +136,9 @@ def _port_problems(container: Obj, path: str) -> list[Problem]:
     names: set[str] = set()
     for index, port in enumerate(container.get("ports") or ()):
         where, number, name = f"{path}[{index}]", port.get("containerPort"), str(port.get("name") or "")
-        if name and not _PORT_NAME.fullmatch(name):
-            problems.append(invalid(f"{where}.name", name, _PORT_NAME_TEXT))
-        elif name and name in names:
+        wrong = [text for pattern, text in _PORT_NAME_RULES if name and not re.fullmatch(pattern, name)]
+        problems += [invalid(f"{where}.name", name, text) for text in wrong]
+        if name and not wrong and name in names:
             problems.append(duplicate(f"{where}.name", f'"{name}"'))
         names.add(name)
         if not number:
@@ -135,12 +165,32 @@ def _resource_problems(resources: Obj, path: str) -> list[Problem]:
     limits = resources.get("limits") or {}
     for which in ("limits", "requests"):
         for name, amount in (resources.get(which) or {}).items():
+            problems += _resource_name_problems(name, f"{path}.{which}[{name}]")
             problems += _amount_problems(amount, f"{path}.{which}[{name}]")
     for name, amount in (resources.get("requests") or {}).items():
-        if name in limits and _exceeds(amount, limits[name]):
+        if name in limits and not _may_overcommit(name) and _differ(amount, limits[name]):
+            why = f"must be equal to {name} limit of {canonical(limits[name])}"
+            problems.append(invalid(f"{path}.requests", canonical(amount), why))
+        elif name in limits and _exceeds(amount, limits[name]):
             why = f"must be less than or equal to {name} limit of {canonical(limits[name])}"
             problems.append(invalid(f"{path}.requests", canonical(amount), why))
+        elif name not in limits and not _may_overcommit(name):
+            problems.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
     return problems
+
+
+def _resource_name_problems(name: str, path: str) -> list[Problem]:
+    if "/" in name or name in _STANDARD_RESOURCES or name.startswith(_HUGE_PAGES):
+        return []
+    return [
+        invalid(path, name, "must be a standard resource type or fully qualified"),
+        invalid(path, name, "must be a standard resource for containers"),
+    ]
+
+
+def _may_overcommit(name: str) -> bool:
+    """Whether pods may be promised less of it than they may use."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith(_HUGE_PAGES)
 
 
 def _amount_problems(amount: Any, path: str) -> list[Problem]:
@@ -153,6 +203,13 @@ def _amount_problems(amount: Any, path: str) -> list[Problem]:
 def _exceeds(request: Any, limit: Any) -> bool:
     try:
         return parse(request) > parse(limit) >= 0
+    except InvalidQuantity:
+        return False
+
+
+def _differ(request: Any, limit: Any) -> bool:
+    try:
+        return parse(request) != parse(limit)
     except InvalidQuantity:
         return False
 
