@@ -112,6 +112,10 @@ def test_each_figure_is_there_and_moves(tmp_path: Path) -> None:
             await stage.until(lambda: all_moved(port))
             found = await figures(port)
             assert set(found) >= THERE
+            moments = found["plugin_scheduling_latency_milliseconds_count"]
+            for plugin in ("gang", "proportion"):
+                for moment in ("OnSessionOpen", "OnSessionClose"):
+                    assert any({plugin, moment} == set(labels) for labels in moments), (plugin, moment)
 
     asyncio.run(main())
 

@@ -15,7 +15,7 @@ from hekla.scheduler.plan import Plan
 from hekla.scheduler.session import Session
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.tiers import OpenPlugin, Tiers, stand_in
-from hekla.scheduler.timings import Timings
+from hekla.scheduler.timings import OPENING, Timings
 
 
 def run_cycle(
@@ -63,7 +63,7 @@ def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -
         return OpenPlugin(entry.name, stand_in(entry.plugin, session, failure), frozenset())
     listeners, movers = len(session.listeners), len(session.movers)
     try:
-        with session.timings.of(session.timings.plugins, f"{entry.name}/OnSessionOpen"):
+        with session.timings.of(session.timings.plugins, (entry.name, OPENING)):
             plugin = entry.plugin(entry.arguments, session)
     except Exception as error:
         raise PluginLost(failure_of(entry.name, error)) from error

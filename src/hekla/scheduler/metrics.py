@@ -84,8 +84,7 @@ class SchedulerMetrics:
         self._open.observe(timings.opening * 1000)
         for name, spent in timings.actions.items():
             self._action.labels(name).observe(spent * 1000)
-        for name, spent in timings.plugins.items():
-            plugin, _, moment = name.partition("/")
+        for (plugin, moment), spent in timings.plugins.items():
             self._plugin.labels(plugin, moment).observe(spent * 1000)
         for name, spent in timings.stages.items():
             self._stage.labels(name).observe(spent * 1000)

@@ -45,7 +45,7 @@ from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState, PodClass, Session
 from hekla.scheduler.snapshot import Group
-from hekla.scheduler.timings import PREDICATE
+from hekla.scheduler.timings import CLOSING, PREDICATE
 
 log = get_logger("scheduler")
 
@@ -117,7 +117,11 @@ class Tiers:
         self._room = self._all(QueueRoom)
         self._filters = self._all(NodeFilter)
         self._scores = self._all(NodeScore)
-        self._verdicts = self._all(Verdict)
+        names = {id(opened.plugin): opened.name for tier in tiers for opened in tier}
+        self._verdicts = [(names[id(plugin)], plugin) for plugin in self._all(Verdict)]
+        for name in self._plugins:
+            # Most have nothing to say at the end, and that takes no time.
+            session.timings.plugins[name, CLOSING] += 0.0
         self._enqueued = self._all(GroupEnqueueable)
         self._may_reclaim = self._all(QueueMayReclaim)
         self._starving = self._by_tier(GroupStarving)
@@ -331,11 +335,18 @@ class Tiers:
 
     def verdict(self, state: GroupState) -> bool | None:
         try:
-            answers = (plugin.verdict(state) for plugin in self._verdicts)
+            answers = (self._timed_verdict(name, plugin, state) for name, plugin in self._verdicts)
             return next((answer for answer in answers if answer is not None), None)
         except Exception as error:
             self.unfit_after(error)
             return None
+
+    def _timed_verdict(self, name: str, plugin: Verdict, state: GroupState) -> bool | None:
+        timings = self._session.timings
+        started = timings.now()
+        answer = plugin.verdict(state)
+        timings.plugins[name, CLOSING] += timings.now() - started
+        return answer
 
     def figures(self) -> Iterator[Figure]:
         for plugin in self._all(Measured):

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+K = TypeVar("K")
 
 PREDICATE, SCORING = "Predicate", "Scoring"
+OPENING, CLOSING = "OnSessionOpen", "OnSessionClose"
 
 
 class Timings:
@@ -16,11 +20,11 @@ class Timings:
         self._now = now
         self.opening = 0.0
         self.actions: defaultdict[str, float] = defaultdict(float)
-        self.plugins: defaultdict[str, float] = defaultdict(float)
+        self.plugins: defaultdict[tuple[str, str], float] = defaultdict(float)  # by plugin, and OPENING or CLOSING
         self.stages: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
-    def of(self, table: defaultdict[str, float], name: str) -> Iterator[None]:
+    def of(self, table: defaultdict[K, float], name: K) -> Iterator[None]:
         started = self.now()
         try:
             yield
