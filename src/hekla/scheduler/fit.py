@@ -47,6 +47,7 @@ class FitError:
 
     nodes: int
     clauses: tuple[Clause, ...]
+    lacks_room: bool = False  # there is a node that would do but for its room
 
     @property
     def text(self) -> str:
@@ -56,9 +57,8 @@ class FitError:
 
     @property
     def reason(self) -> Reason:
-        """Room is what is missing as soon as one node would do but for its room."""
         reasons = [clause.reason for clause in self.clauses]
-        for wanted in (Reason.NOT_ENOUGH_RESOURCES, Reason.UNSUPPORTED, Reason.WAITING_FOR_VOLUME):
-            if wanted in reasons:
-                return wanted
-        return Reason.NO_NODE_MATCHES if reasons else Reason.NOT_ENOUGH_RESOURCES
+        if self.lacks_room or not reasons:
+            return Reason.NOT_ENOUGH_RESOURCES
+        telling = (reason for reason in (Reason.UNSUPPORTED, Reason.WAITING_FOR_VOLUME) if reason in reasons)
+        return next(telling, Reason.NO_NODE_MATCHES)

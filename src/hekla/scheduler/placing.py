@@ -74,6 +74,7 @@ class _Tally:
     def __init__(self, nodes: int) -> None:
         self._open: Flags = np.ones(nodes, dtype=bool)
         self._refused: Flags = np.zeros(nodes, dtype=bool)
+        self._unsuited: Flags = np.zeros(nodes, dtype=bool)  # refused for something else than room
         self._clauses: list[Clause] = []
 
     def count(self, text: str, reason: Reason, nodes: Flags, *, final: bool = False) -> None:
@@ -83,6 +84,8 @@ class _Tally:
             return
         self._clauses.append(Clause(text, number, reason))
         self._refused |= counted
+        if reason is not Reason.NOT_ENOUGH_RESOURCES:
+            self._unsuited |= counted
         if final:
             self._open &= ~counted
 
@@ -91,7 +94,8 @@ class _Tally:
         self._open &= ~self._refused
 
     def error(self) -> FitError:
-        return FitError(len(self._open), tuple(self._clauses))
+        lacks_room = bool(np.any(self._refused & ~self._unsuited))
+        return FitError(len(self._open), tuple(self._clauses), lacks_room)
 
 
 def _node_for_one(session: Session, tiers: Tiers, of: PodClass, free: Floats, mask: Flags | None) -> Ints:
