@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+
+# Another process's progress cannot be awaited in any other way than by looking again.
+_LOOK_SECONDS = 0.05
 
 
 def eventually(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") -> T:
@@ -24,10 +27,17 @@ def eventually(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") 
             seen = error
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds:.0f} s: {what or look}; last seen: {seen!r}")
-        # Another process's progress cannot be awaited in any other way than by looking again.
-        time.sleep(0.05)
+        time.sleep(_LOOK_SECONDS)
 
 
 async def soon(look: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:
     """`eventually`, for tests whose own event loop must go on meanwhile."""
     await asyncio.to_thread(eventually, look, seconds=seconds, what=what)
+
+
+async def until(holds: Callable[[], Awaitable[T]], *, seconds: float = 30.0) -> T:
+    """The first truthy answer of `holds`, which asks a server."""
+    async with asyncio.timeout(seconds):
+        while not (answer := await holds()):
+            await asyncio.sleep(_LOOK_SECONDS)
+    return answer

@@ -91,16 +91,18 @@ def test_acknowledged_objects_survive_kill_9_and_watches_resume(fresh: LiveServe
     async def write() -> list[str]:
         client = fresh.client()
         done: list[str] = []
+        enough = asyncio.Event()
 
         async def writer(lane: int) -> None:
             with contextlib.suppress(Disconnected):
                 for number in range(10_000):
                     await client.create(CONFIG_MAP, config_map(f"m{lane}-{number}"))
                     done.append(f"m{lane}-{number}")
+                    if len(done) == 300:
+                        enough.set()
 
         writers = [asyncio.create_task(writer(lane)) for lane in range(8)]
-        while len(done) < 300:
-            await asyncio.sleep(0.005)
+        await enough.wait()
         fresh.process.kill()
         await asyncio.gather(*writers)
         await client.close()

@@ -20,6 +20,7 @@ from hekla.client.rest import Client
 from tests.apiserver.live import LiveServer
 from tests.apiserver.rig import WIDGETS
 from tests.cluster.control_plane import ControlPlane
+from tests.eventually import until
 
 pytestmark = pytest.mark.cluster
 
@@ -287,9 +288,11 @@ async def prepare(client: Client) -> None:
     await ask(
         client, ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, "application/json")
     )
-    async with asyncio.timeout(30):
-        while (await ask(client, ("GET", CUSTOM, None, "")))[0] != 200:
-            await asyncio.sleep(0.1)
+    await until(lambda: is_served(client))
+
+
+async def is_served(client: Client) -> bool:
+    return (await ask(client, ("GET", CUSTOM, None, "")))[0] == 200
 
 
 async def ask(client: Client, request: Request) -> tuple[int, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from hekla.errors import ApiError
 from hekla.scheduler import scheduler
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.test_recordings import wipe
+from tests.eventually import until
 from tests.scheduler.miniature import group_object, node_object, pod_object
 from tests.scheduler.replay import NAMESPACE
 
@@ -135,9 +136,3 @@ async def are_leaving(client: Client, names: list[str]) -> bool:
 async def is_told(client: Client, name: str, text: str) -> bool:
     pod = await client.get(POD, name, NAMESPACE)
     return any(text in item.get("message", "") for item in pod["status"].get("conditions") or ())
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(40):
-        while not await holds():
-            await asyncio.sleep(0.1)

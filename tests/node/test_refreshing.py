@@ -8,6 +8,7 @@ from base64 import b64encode
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, SECRET
+from tests.eventually import soon
 from tests.node.rig import ACCOUNTS, Rig, phase, rig
 
 pytestmark = pytest.mark.root
@@ -50,6 +51,4 @@ async def _change(node: Rig) -> None:
     pod = await node.running("reader")
     await node.client.patch(CONFIG_MAP, "plan", {"data": {"step": "2"}}, "default")
     await node.client.patch(SECRET, "key", {"data": {"colour": b64encode(b"blue").decode()}}, "default")
-    async with asyncio.timeout(30):
-        while node.log(pod) != "1 red\n2 blue\n":
-            await asyncio.sleep(0.1)
+    await soon(lambda: node.log(pod) == "1 red\n2 blue\n")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hekla.api.kinds import Obj
 from hekla.node.hooks.gpus import Assignment, NoFreeGpu, assign
+from tests.eventually import soon
 from tests.node.rig import ACCOUNTS, Rig, rig
 
 
@@ -62,9 +63,7 @@ def test_containers_see_their_own_devices_and_the_next_agent_keeps_to_it() -> No
             await node.start_agent(gpus=2)
             await node.create_pod("second", show, container=container("main", 1))
             second = await node.running("second")
-            async with asyncio.timeout(20):
-                while not (said(node, first) and said(node, second)):
-                    await asyncio.sleep(0.05)
+            await soon(lambda: said(node, first) and said(node, second))
             assert {said(node, first), said(node, second)} == {"[0]\n", "[1]\n"}
 
     asyncio.run(main())
