@@ -66,17 +66,15 @@ async def follow_source(
             if on_trouble is not None:
                 on_trouble(error)
             trouble = error
-        pause, delay = _pauses(trouble, delay, rng.random())
-        await asyncio.sleep(pause)
+        # Spread out, so that a server coming back is not met by everybody at once.
+        await asyncio.sleep(delay * (0.5 + rng.random()))
+        delay = min(delay * 2, _longest_delay(trouble))
 
 
-def _pauses(trouble: HeklaError | None, delay: float, spread: float) -> tuple[float, float]:
-    """How long to wait now, and how long about next time.
-
-    Spread out, so that a server coming back is not met by everybody at once.
-    """
-    if isinstance(trouble, ApiError) and trouble.retry_after:
-        return trouble.retry_after * (1 + spread), delay
-    # Of a kind that is not served, somebody is about to install it, and then waits for us.
-    longest = _LONGEST_UNTIL_SERVED if isinstance(trouble, NotFound) else _LONGEST_DELAY
-    return delay * (0.5 + spread), min(delay * 2, longest)
+def _longest_delay(trouble: HeklaError | None) -> float:
+    if isinstance(trouble, NotFound):
+        # Somebody is about to install the kind, and then waits for us.
+        return _LONGEST_UNTIL_SERVED
+    # What the server asks for is come to step by step: one that makes ready for a new kind asks for a second, the
+    # shortest it can say, and needs less.
+    return trouble.retry_after or _LONGEST_DELAY if isinstance(trouble, ApiError) else _LONGEST_DELAY
