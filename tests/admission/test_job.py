@@ -360,6 +360,18 @@ def test_an_update_to_nothing_is_kept_as_a_zero() -> None:
     assert (new["spec"]["minAvailable"], new["spec"]["tasks"][0]["replicas"]) == (0, 0)
 
 
+def test_what_an_update_has_to_say_itself_is_not_filled_in() -> None:
+    new, old = changed()
+    del new["spec"]["tasks"][0]["template"]
+    default_changed_job(new)
+    assert "template" not in new["spec"]["tasks"][0]
+    assert validate_changed_job(new, old) == FROZEN
+    new["spec"]["tasks"][0] |= {"template": {"spec": {}}, "partitionPolicy": {"partitionSize": 1}}
+    default_changed_job(new)
+    assert new["spec"]["tasks"][0]["template"] == {"metadata": {}, "spec": {}}
+    assert new["spec"]["tasks"][0]["partitionPolicy"] == {"partitionSize": 1, "minPartitions": 0}
+
+
 def test_the_same_thing_said_differently_is_no_change() -> None:
     new, old = changed()
     new["spec"]["tasks"][0]["template"]["metadata"] = {}

@@ -109,3 +109,11 @@ def test_a_timeout_that_is_none_is_refused(timeout: Any, text: str) -> None:
 def test_of_several_the_one_that_ends_the_reading_is_told_else_the_first_by_name() -> None:
     assert "maxRetry" in read(queue=1, maxRetry="x")
     assert read(maxRetry="x", policies=[{"timeout": "soon"}]) == 'time: invalid duration "soon"'
+
+
+@pytest.mark.parametrize("amount", ["much", "", True, [], "1e1.5"])
+def test_an_amount_that_is_none_is_refused_wherever_it_stands(amount: Any) -> None:
+    text = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    resources = {"requests": {"storage": amount}}
+    assert read(**template(containers=[make.container(resources=resources)])) == text
+    assert read(volumes=[{"mountPath": "/x", "volumeClaim": {"resources": resources}}]) == text

@@ -55,6 +55,7 @@ def default_changed_job(job: Obj) -> None:
     for task, old in zip(job["spec"].get("tasks") or [], before, strict=True):
         if old.get("replicas") == 0:
             task["replicas"] = 0
+        _take_back_required(task, old)
 
 
 def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str:
@@ -151,6 +152,17 @@ def _filled_in(given: Obj, position: int) -> Obj:
         for container in spec.get(field) or ():
             container.setdefault("resources", {})
     return task
+
+
+def _take_back_required(task: Obj, given: Obj) -> None:
+    """What an update has to say itself is not filled in: that it is missing is what has to be told."""
+    if not given.get("template"):
+        del task["template"]
+    elif "containers" not in (given["template"].get("spec") or {}):
+        task["template"]["spec"].pop("containers", None)
+    if given.get("partitionPolicy") is not None:
+        said = {"minPartitions", *given["partitionPolicy"]}
+        task["partitionPolicy"] = {name: value for name, value in task["partitionPolicy"].items() if name in said}
 
 
 def _smallest_gang(task: Obj) -> int:

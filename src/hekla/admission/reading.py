@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hekla.admission.upstream_types import JOB, STRING, Anything, Duration, ListOf, MapOf, Scalar, Struct
+from hekla.admission.upstream_types import JOB, STRING, Duration, ListOf, MapOf, Quantity, Scalar, Struct
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
+from hekla.api.quantity import InvalidQuantity, parse
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,6 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
     if value is None:
         return
     match kind:
-        case Anything():
-            return
         case Struct() if isinstance(value, dict):
             for name in sorted(value):
                 if name in kind.fields:
@@ -70,6 +69,10 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
             fault = _duration_fault(value)
             if fault:
                 yield Misread(place.path, f"{value!r} is not a duration such as 90s, 5m or 1h30m", fault, ends=True)
+        case Quantity():
+            fault = _amount_fault(value)
+            if fault:
+                yield Misread(place.path, f"{value!r} is not an amount such as 500m, 2 or 1Gi", fault, ends=True)
         case Scalar() if _holds(kind, value):
             return
         case _:
@@ -103,6 +106,14 @@ def _duration_fault(value: Any) -> str:
     try:
         parse_duration(value)
     except InvalidDuration as error:
+        return str(error)
+    return ""
+
+
+def _amount_fault(value: Any) -> str:
+    try:
+        parse(value if isinstance(value, str | int | float) and not isinstance(value, bool) else "")
+    except InvalidQuantity as error:
         return str(error)
     return ""
 

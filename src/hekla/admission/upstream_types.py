@@ -45,8 +45,8 @@ class MapOf:
 
 
 @dataclass(frozen=True)
-class Anything:
-    """What reads itself, or what is left to the schema."""
+class Quantity:
+    """An amount, as text or as a number."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _list_of(item: Struct) -> ListOf:
 _PORT = _core(
     "ContainerPort", name=STRING, hostPort=INT32, containerPort=INT32, protocol=Scalar("v1.Protocol"), hostIP=STRING
 )
-_AMOUNTS = MapOf(Anything(), "v1.ResourceList")
+_AMOUNTS = MapOf(Quantity(), "v1.ResourceList")
 CONTAINER = _core(
     "Container",
     name=STRING,
@@ -160,7 +160,13 @@ TASK = Struct(
         ),
     },
 )
-CLAIM = Struct("PersistentVolumeClaimSpec", package="v1")
+CLAIM = _core(
+    "PersistentVolumeClaimSpec",
+    accessModes=ListOf(Scalar("v1.PersistentVolumeAccessMode"), "[]v1.PersistentVolumeAccessMode"),
+    resources=_core("VolumeResourceRequirements", limits=_AMOUNTS, requests=_AMOUNTS),
+    storageClassName=STRING,
+    volumeName=STRING,
+)
 VOLUME = Struct("VolumeSpec", {"mountPath": STRING, "volumeClaimName": STRING, "volumeClaim": CLAIM})
 JOB = Struct(
     "Job",
