@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 HEKLA = Path(sys.executable).with_name("hekla")
 EMBEDDED, REAL, KUBE = "Hekla", "Hekla on kube-apiserver", "kube-scheduler"
 ENGINES = (EMBEDDED, REAL, KUBE)
+_ALONE: tuple[str | Path, ...] = ("--leader-elect", "false", "--log-level", "warning")
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Engine:
 
     @contextlib.contextmanager
     def scheduler(self, conf: str = "") -> Iterator[int]:
-        command = [HEKLA, "scheduler", "--log-level", "warning"] if self.knows_groups else _kube_scheduler()
+        command = [HEKLA, "scheduler", *_ALONE] if self.knows_groups else _kube_scheduler()
         if conf and self.knows_groups:
             path = self.directory / "scheduler-conf.yaml"
             path.write_text(conf)
@@ -45,7 +46,7 @@ class Engine:
 
     @contextlib.contextmanager
     def controllers(self) -> Iterator[int]:
-        with self._component("controllers", [HEKLA, "controllers", "--log-level", "warning"]) as pid:
+        with self._component("controllers", [HEKLA, "controllers", *_ALONE]) as pid:
             yield pid
 
     @contextlib.contextmanager

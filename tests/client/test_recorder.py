@@ -35,6 +35,19 @@ def test_what_waits_is_written_in_one_request() -> None:
     with_server(scenario)
 
 
+def test_events_leave_room_for_what_they_tell_of_where_each_is_a_request() -> None:
+    async def scenario(rig: Rig) -> None:
+        counting = Counting(rig.client.transport, batches=False)
+        recorder = Recorder(Client(counting), "test", clock=LoopClock(), rng=random.Random(1))
+        for number in range(50):
+            recorder.event(about(f"p{number}"), NORMAL, "Started", "it runs")
+        await recorder.flush()
+        assert len(await told(rig)) == 50
+        assert counting.most_in_flight <= 4
+
+    with_server(scenario)
+
+
 def test_the_same_event_raises_a_count_whether_it_is_written_already_or_not() -> None:
     async def scenario(rig: Rig) -> None:
         recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1))

@@ -27,7 +27,8 @@ WARNING = "Warning"
 
 _WAITING = 10_000
 _AT_ONCE = 200
-_IN_FLIGHT = 8
+# Few: what events tell of must not wait for them.
+_IN_FLIGHT = 4
 _REMEMBERED = 4096
 _SAME_EVENT_SECONDS = 600.0
 _MESSAGE_LENGTH = 1024
@@ -129,7 +130,7 @@ class Recorder:
         done = {fingerprint for fingerprint, result in zip(again, counted, strict=True) if result is True}
         # 3. The rest is new.
         new = [(fingerprint, event) for fingerprint, event in gathered.items() if fingerprint not in done]
-        results = await self._client.create_many(EVENT, [event for _, event in new])
+        results = await self._client.create_many(EVENT, [event for _, event in new], in_flight=_IN_FLIGHT)
         for (fingerprint, event), result in zip(new, results, strict=True):
             if isinstance(result, ApiError):
                 log.debug("event not written", reason=event["reason"], error=result)

@@ -201,14 +201,17 @@ class Client:
         """Place a pod. The server refuses one that is bound, gated, being deleted, or not of this uid."""
         await self._bind_one(Binding(namespace, pod, node, uid, annotations or {}))
 
-    async def create_many(self, kind: Kind, objs: Sequence[Obj], *, view: View | None = None) -> _Created:
+    async def create_many(
+        self, kind: Kind, objs: Sequence[Obj], *, view: View | None = None, in_flight: int = _IN_FLIGHT
+    ) -> _Created:
         """`create`, for many: what each became, or why not. One request for hundreds where the server offers it.
 
-        With a `view`, what they became holds what it names and nothing else.
+        With a `view`, what they became holds what it names and nothing else. Elsewhere `in_flight` are on their way at
+        a time.
         Raises Disconnected when an answer was lost: then some may have been created, and the caller looks again.
         """
         if len(objs) < 2 or not await self.offers_batches():
-            return await in_turns(objs, lambda obj: self._create_one(kind, obj, view), _IN_FLIGHT)
+            return await in_turns(objs, lambda obj: self._create_one(kind, obj, view), in_flight)
         sent = list(portions([{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in objs]))
         created: _Created = []
         answers = await in_turns(sent, lambda portion: self._create_portion(portion, view), _BATCHES_IN_FLIGHT)
