@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hekla.errors import UsageError
-from hekla.node.podman import find_podman
+from hekla.node.hooks.images import ImageError
+from hekla.node.podman import Podman, find_podman
 from tests.node.rig import ACCOUNTS, USER, Rig, as_account, environment, phase, rig, state
 from tests.node.test_unpacking import small_root
 
@@ -92,3 +93,27 @@ def test_without_podman_there_is_one_error_with_the_remedy(tmp_path: Path, monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="podman is not on this machine"):
         find_podman(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["--root=/tmp/x", "dir:/etc", "docker-archive:/tmp/x.tar", "containers-storage:x/y", "../x", "a b", "x:/y", ""],
+)
+def test_flags_and_paths_are_no_names_of_images(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ImageError, match="is not the name of an image"):
+        Podman(str(tmp_path / "never-asked"), tmp_path).find(name, "IfNotPresent")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "busybox",
+        "busybox:1.36",
+        "localhost:5000/a/b_c:v1.2-3",
+        "ghcr.io/x/y@sha256:" + "a" * 64,
+        "x/y:1@sha256:" + "0" * 64,
+    ],
+)
+def test_names_of_images_reach_podman(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="asked"):
+        Podman(str(tmp_path / "asked"), tmp_path).find(name, "IfNotPresent")

@@ -7,6 +7,7 @@ beside the tarballs of `unpacking.py`.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -23,6 +24,9 @@ from hekla.node.image_store import extract, once
 
 log = get_logger("node")
 
+# [registry[:port]/]path[:tag][@digest]. Podman also takes flags and paths of this machine for a name; pods may not.
+_REFERENCE = re.compile(r"\w[\w.-]*(:\d+)?(/\w[\w.-]*)*(:\w[\w.-]{0,127})?(@\w+:[0-9a-f]{32,})?", re.ASCII)
+
 _PULL_SECONDS = 3600.0
 _ASK_SECONDS = 60.0
 
@@ -36,6 +40,8 @@ class Podman:
 
     def find(self, name: str, policy: str) -> Image:
         """The image by that name, pulled as the policy says, its files in place. Raises ImageError."""
+        if _REFERENCE.fullmatch(name) is None:
+            raise ImageError(f'"{name}" is not the name of an image')
         if policy == "Always" or self._ask("image", "exists", name).returncode:
             self._pull(name, policy)
         found = self._inspect(name)
