@@ -135,7 +135,12 @@ async def _kill_and_take_back(node: Rig) -> None:
     await node.create_pod(
         "during", "echo once; until [ -e /dev/shm/never ]; do sleep 0.1; done", terminationGracePeriodSeconds=0
     )
-    await node.create_pod("between", "echo once; sleep 1.5; exit 9")
+    await node.create_pod(
+        "between",
+        "echo once; until [ -e /told/to-end ]; do sleep 0.05; done; exit 9",
+        volumes=[(told := {"name": "told", "emptyDir": {}})],
+        container={"volumeMounts": [{"name": "told", "mountPath": "/told"}]},
+    )
     running = await node.running("during")
     await node.running("between")
     await node.kill_agent()
@@ -144,6 +149,7 @@ async def _kill_and_take_back(node: Rig) -> None:
     assert records.is_alive(record["container"])
     # The one ends while nobody looks.
     ends = PodDirectory(node.data_dir, node.pods.get("between", "default")["metadata"]["uid"])  # type: ignore[index]
+    (ends.volume(told) / "to-end").touch()
     await soon(lambda: ends.exit_record("main", 0), what="its end is on record")
     await node.start_agent()
     between = await node.finished("between")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 import pytest
 
-from hekla.node.api_relay import _copy
 from hekla.node.directory import PodDirectory
 from tests.node.rig import ACCOUNTS, Rig, rig
 
@@ -67,17 +64,6 @@ async def _alone(node: Rig) -> None:
     await node.start_agent()
     await node.create_pod("alone", "env | grep -c KUBERNETES_; exit 0")
     assert node.log(await node.finished("alone")) == "0\n"
-
-
-def test_a_line_that_is_cut_ends_that_connection_and_no_other() -> None:
-    class Cut(asyncio.StreamReader):
-        async def read(self, n: int = -1) -> bytes:
-            raise OSError(errno.ETIMEDOUT, "Connection timed out")
-
-    async def main() -> None:
-        await _copy(Cut(), cast("asyncio.StreamWriter", None))  # nothing is read, so nothing is written
-
-    asyncio.run(main())
 
 
 def test_an_old_token_is_replaced_while_the_pod_runs() -> None:

@@ -80,6 +80,10 @@ async def _look(node: Rig) -> None:
     await node.create_pod("nowhere", "true", container={"image": "localhost/nowhere:1", "imagePullPolicy": "Never"})
     pod = await node.until("nowhere", lambda pod: bool(_waits_with(pod)))
     assert _waits_with(pod) == 'image "localhost/nowhere:1" is not among podman\'s and imagePullPolicy is Never'
+    await node.create_pod("refused", "true", container={"image": "127.0.0.1:1/refused:1"})
+    refused = await node.until("refused", lambda pod: bool(_waits_with(pod)))
+    assert state(refused)["waiting"]["reason"] == "ErrImagePull"
+    assert "connection refused" in _waits_with(refused)
     podman(node, "tag", IMAGE, "localhost/nowhere:1")
     assert phase(await node.finished("nowhere")) == "Succeeded"
 

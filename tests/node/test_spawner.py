@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,3 +49,32 @@ def _answer(spawner: Spawner) -> bytes:
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         return pipe.read()[:6]
+
+
+_UNDER_A_SETTING = """
+import os, sys
+from pathlib import Path
+from hekla.node import syscalls as sys_
+from hekla.node.spawner import Spawner, SpawnError
+
+# The setting belongs to a pid namespace: the machine's own stays as it is.
+sys_.unshare(sys_.CLONE_NEWPID)
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+Path("/proc/sys/vm/memfd_noexec").write_text(sys.argv[1])
+try:
+    Spawner(Path("/tmp")).start()
+    print("started")
+except SpawnError as error:
+    print(error)
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="the setting is root's")
+@pytest.mark.parametrize(("setting", "said"), [("1", "started"), ("2", "set vm.memfd_noexec to 1")])
+def test_where_memory_is_not_runnable_unasked_it_is_asked_for_or_the_remedy_is_told(setting: str, said: str) -> None:
+    command = [sys.executable, "-c", _UNDER_A_SETTING, setting]
+    assert said in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -23,6 +23,7 @@ from hekla.apiserver.request import Response, error_response, no_such_path, not_
 from hekla.apiserver.store.store import Key, Store
 from hekla.errors import ApiError, BadRequest, Conflict, InternalError
 from hekla.log import get_logger
+from hekla.tunnel import tunnel
 
 log = get_logger("apiserver")
 
@@ -30,7 +31,6 @@ CONNECTING = ("exec", "attach", "portforward")
 # Headers of one hop, and the credential that is for us alone.
 _NOT_PASSED_ON = frozenset({"host", "authorization", "content-length", "transfer-encoding"})
 _CONNECT_SECONDS = 10.0
-_PIECE = 64 * 1024
 # The API's names for streams, and a kubelet's.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
@@ -159,7 +159,7 @@ class Connector:
         node_reader, node_writer = await self._dial(found)
         try:
             node_writer.write(_head(method, found, headers))
-            await _tunnel((reader, writer), (node_reader, node_writer))
+            await tunnel((reader, writer), (node_reader, node_writer))
         finally:
             node_writer.close()
 
@@ -182,28 +182,6 @@ def _head(method: str, found: Destination, headers: list[tuple[str, str]]) -> by
     lines = [f"{method} {found.target} HTTP/1.1", f"Host: {found.address}:{found.port}"]
     lines += [f"{name}: {value}" for name, value in headers if name not in _NOT_PASSED_ON]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
-Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-async def _tunnel(client: Stream, node: Stream) -> None:
-    """Both ways until either side ends; what the node said last still arrives."""
-    async with asyncio.TaskGroup() as tasks:
-        there = tasks.create_task(_copy(client[0], node[1]))
-        back = tasks.create_task(_copy(node[0], client[1]))
-        await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
-        there.cancel()
-        back.cancel()
-
-
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    try:
-        while data := await source.read(_PIECE):
-            target.write(data)
-            await target.drain()
-    except ConnectionError:
-        pass  # gone without a goodbye
 
 
 async def _answer(writer: asyncio.StreamWriter, response: Response) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,7 +60,7 @@ async def run(
     clock: Clock,
     rng: random.Random,
     admission: Callable[[Reader], Admission] | None = None,
-    furnish: Callable[[App], Awaitable[None]] | None = None,
+    furnish: Callable[[App], Coroutine[None, None, None]] | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Serve until cancelled. `furnish` may write what must be there before anybody is answered; `ready` is called once
@@ -81,9 +81,10 @@ async def run(
             holders=settings.holders,
             root_ca=settings.root_ca.read_text() if settings.root_ca is not None else "",
         )
-        await app.start()
-        if furnish is not None:
-            await furnish(app)
+        async with asyncio.TaskGroup() as filling:
+            filling.create_task(app.start())
+            if furnish is not None:
+                filling.create_task(furnish(app))
         # 2. The listeners.
         connector = Connector(store, app.access, logs.tls) if logs is not None else None
         websocket = connector.protocol(None) if connector is not None else None

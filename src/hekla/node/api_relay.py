@@ -7,6 +7,7 @@ passes is TLS between the pod and the server: a pod is let in by its own token, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from hekla.log import get_logger
 from hekla.node.exec import Launcher
 from hekla.node.ruleset import has_cluster_address
 from hekla.node.switch_client import SwitchClient, SwitchError
+from hekla.tunnel import tunnel
 
 log = get_logger("node")
 
@@ -22,7 +24,6 @@ _RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 10.0
 # Of all pods on this node together: what hangs must not use up the agent.
 _MOST_CONNECTIONS = 512
-_PIECE = 64 * 1024
 
 Address = tuple[str, int]
 
@@ -99,38 +100,13 @@ class ApiRelay:
             # Whoever is gone without a word is noticed some day, and the slot is free again.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             pod = await asyncio.open_connection(sock=connection)
-            try:
+            with contextlib.closing(pod[1]):
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     server = await asyncio.open_connection(*self.server)
-                server[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                await _exchange(pod, server)
-            finally:
-                pod[1].close()
+                with contextlib.closing(server[1]):
+                    server[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                    await tunnel(pod, server)
         except (OSError, TimeoutError) as error:
             log.debug("a pod's connection to the API server broke off", error=error)
         finally:
             self._slots.release()
-
-
-Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-async def _exchange(pod: Stream, server: Stream) -> None:
-    """Both ways until either side ends."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            ways = [tasks.create_task(_copy(pod[0], server[1])), tasks.create_task(_copy(server[0], pod[1]))]
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            for way in ways:
-                way.cancel()
-    finally:
-        server[1].close()
-
-
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    try:
-        while data := await source.read(_PIECE):
-            target.write(data)
-            await target.drain()
-    except OSError:
-        pass  # gone without a goodbye, or not to be reached any more

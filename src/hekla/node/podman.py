@@ -19,7 +19,7 @@ import msgspec
 
 from hekla.errors import UsageError
 from hekla.log import get_logger
-from hekla.node.hooks.images import Image, ImageError, ImageMissing
+from hekla.node.hooks.images import Image, ImageError, ImageMissing, PullFailed
 from hekla.node.image_store import extract, once
 
 log = get_logger("node")
@@ -62,7 +62,7 @@ class Podman:
         log.info("pulling", image=name)
         done = self._ask("pull", "--quiet", name, seconds=_PULL_SECONDS)
         if done.returncode:
-            raise ImageMissing(f'image "{name}" could not be pulled: {_last_words(done)}')
+            raise PullFailed(f'image "{name}" could not be pulled: {_last_words(done)}')
 
     def _inspect(self, name: str) -> dict[str, Any]:
         done = self._ask("image", "inspect", name)

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     CONFIG_ERROR = "CreateContainerConfigError"
     CREATE_ERROR = "CreateContainerError"
     NO_IMAGE = "ErrImageNeverPull"
+    PULL_FAILED = "ErrImagePull"
     STATUS_UNKNOWN = "ContainerStatusUnknown"
     DEADLINE = "DeadlineExceeded"
     EVICTED = "Evicted"

@@ -12,6 +12,7 @@ a pod could replace it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -29,6 +30,7 @@ from hekla.errors import HeklaError
 _PACKAGE_ROOT = str(Path(hekla.__file__).resolve().parent.parent)
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from hekla.node.spawner import main; main()"
 _MOST_DESCRIPTORS = 4
+_MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -105,7 +107,7 @@ class Spawner:
 
 def sealed_copy(path: str) -> int:
     """A descriptor of a copy of a program in memory that nobody can change any more."""
-    descriptor = os.memfd_create("hekla", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    descriptor = _runnable_memory()
     try:
         with open(path, "rb") as source:
             while os.sendfile(descriptor, source.fileno(), None, 1 << 30):
@@ -115,6 +117,23 @@ def sealed_copy(path: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _runnable_memory() -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        # Said aloud, because a machine may be set up so that memory is not runnable unless somebody says so.
+        return os.memfd_create("hekla", flags | _MFD_EXEC)
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            raise SpawnError(
+                "this machine forbids running programs from memory, where containers are started from: "
+                "set vm.memfd_noexec to 1 (sysctl vm.memfd_noexec=1)"
+            ) from error
+        if error.errno != errno.EINVAL:
+            raise
+        # Linux before 6.3 does not know the flag, and forbids nothing.
+        return os.memfd_create("hekla", flags)
 
 
 def main() -> NoReturn:

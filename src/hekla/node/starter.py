@@ -27,7 +27,7 @@ from hekla.node.exec import LaunchError
 from hekla.node.hooks import env as env_hook
 from hekla.node.hooks import gpus, hosts, mounts, volumes
 from hekla.node.hooks.capabilities import kept_capabilities
-from hekla.node.hooks.images import ImageError, ImageMissing
+from hekla.node.hooks.images import ImageError, ImageMissing, PullFailed
 from hekla.node.hooks.service_env import service_environment
 from hekla.node.hooks.sources import MissingSource, Place, Sources, references, token_requests
 from hekla.node.living_sources import KINDS
@@ -114,6 +114,8 @@ class Starter:
             )
             spec = self._spec(pod, container, number, sources, sandbox, image)
             remember(self._directory, state.name, spec)
+        except PullFailed as error:
+            return self._wait(pod, state, Reason.PULL_FAILED, str(error))
         except ImageError as error:
             # As kubelets wait for an image. A pod that is to run once and cannot as it is written has failed.
             if isinstance(error, ImageMissing) or restart_policy(pod) != "Never":

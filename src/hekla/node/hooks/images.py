@@ -54,6 +54,10 @@ class ImageMissing(ImageError):
     """Something of the image is not there, and may come: as with an image that could not be pulled yet."""
 
 
+class PullFailed(ImageMissing):
+    """It could not be fetched from where images come from."""
+
+
 class Images:
     """The table, read again when its file changes. One that does not parse is refused, the old one stays in force."""
 
