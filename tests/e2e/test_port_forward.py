@@ -114,7 +114,9 @@ def test_a_port_nobody_listens_on_is_named(echo: LocalCluster) -> None:
     with subprocess.Popen([*command, ":7999"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         local = int(process.stdout.readline().removeprefix("Forwarding from 127.0.0.1:").split()[0])
-        assert say(local, b"hello?") == b""
+        # Nothing comes back; kubectl may close the connection with our words unread, which resets it.
+        with contextlib.suppress(ConnectionResetError):
+            assert say(local, b"hello?") == b""
         # kubectl ends by itself when it is told.
         said = process.stdout.read()
     assert "failed to connect to localhost:7999 inside the pod: connection refused" in said

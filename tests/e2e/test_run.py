@@ -161,6 +161,23 @@ def test_what_will_never_come_is_not_waited_for_on_a_private_cluster(tmp_path: P
     assert 'configmap "nowhere" not found' in done.stderr
 
 
+def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = run(write(tmp_path, JOB), tmp_path, "--node-cpu", "many")
+    assert (done.returncode, "is not a quantity" in done.stderr) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["job.yaml"]
+
+
+def test_a_part_of_the_cluster_that_cannot_start_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "run").mkdir(parents=True)
+    (data / "nodes").mkdir()
+    (data / "nodes/pods").write_text("a file where the node wants its folder")
+    done = run(write(tmp_path, JOB), tmp_path, "--data-dir", str(data))
+    assert done.returncode == 1
+    assert "node-local could not start" in done.stderr
+    assert not processes_of(data)
+
+
 def test_detaching_needs_a_cluster_that_stays(tmp_path: Path) -> None:
     done = run(write(tmp_path, JOB), tmp_path, "--detach")
     assert done.returncode == 1

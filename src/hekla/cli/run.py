@@ -84,24 +84,34 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
             click.echo(f"Using the cluster of {connection.access.source}")
         yield connection, None
         return
-    from hekla.local.components import ClusterSettings
-    from hekla.local.launch import Stage, launch_cluster
+    with contextlib.ExitStack() as leaving:
+        temporary = options.data_dir is None
+        directory = Path(tempfile.mkdtemp(prefix="hekla-run-")) if temporary else options.layout().root
+        if temporary:
+            leaving.callback(shutil.rmtree, directory, ignore_errors=True)
+        launched = _launch(directory, temporary, size)
+        leaving.callback(launched.stop)
+        _wait_until_it_takes_jobs(launched)
+        yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), launched
 
-    temporary = options.data_dir is None
-    directory = Path(tempfile.mkdtemp(prefix="hekla-run-")) if temporary else options.layout().root
-    launched = launch_cluster(ClusterSettings(data_dir=directory, temporary=temporary, **size), outlives_us=False)
+
+def _launch(directory: Path, temporary: bool, size: dict[str, Any]) -> LaunchedCluster:
+    from hekla.local.components import ClusterSettings
+    from hekla.local.launch import launch_cluster
+
+    return launch_cluster(ClusterSettings(data_dir=directory, temporary=temporary, **size), outlives_us=False)
+
+
+def _wait_until_it_takes_jobs(launched: LaunchedCluster) -> None:
+    from hekla.local.launch import Stage
+
+    # Meanwhile this process loads what it needs to follow the job.
     if sys.stdout.isatty():
         click.echo("Starting a cluster for this run …")
-    try:
-        # While the cluster starts, this process loads what it needs to follow the job.
-        import hekla.cli.follow  # noqa: F401
+        import rich.live  # noqa: F401
+    import hekla.cli.follow  # noqa: F401
 
-        launched.wait_until(Stage.TAKES_JOBS)
-        yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), launched
-    finally:
-        launched.stop()
-        if temporary:
-            shutil.rmtree(directory, ignore_errors=True)
+    launched.wait_until(Stage.TAKES_JOBS)
 
 
 class _Run:
@@ -269,8 +279,8 @@ async def _completion(private: LaunchedCluster) -> None:
     try:
         while not private.has_reached(Stage.READY):
             await said.wait()
-            private.listen()
             said.clear()
+            private.listen()
     finally:
         loop.remove_reader(private.stages)
 

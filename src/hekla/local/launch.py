@@ -47,8 +47,11 @@ class LaunchedCluster:
             self.listen()
 
     def listen(self) -> None:
-        """Take in what it has said; `stages` is readable when there is something. Raises UsageError when it failed."""
-        said = os.read(self.stages, 65536)
+        """Take in what it has said, if anything (then `stages` is readable). Raises UsageError when it failed."""
+        try:
+            said = os.read(self.stages, 65536)
+        except BlockingIOError:
+            return
         self._heard += said
         for line in self._heard.decode(errors="replace").splitlines():
             stage, _, text = line.partition(" ")
@@ -79,6 +82,7 @@ def launch_cluster(settings: ClusterSettings, *, outlives_us: bool) -> LaunchedC
     layout.prepare()
     parent = os.getpid()
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(read_end, False)
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
