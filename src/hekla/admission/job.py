@@ -9,6 +9,7 @@ from typing import Any
 from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.admission.stored import as_stored
+from hekla.admission.topology import BOTH_TIERS, names_both_tiers
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import IMPLIED, Arguments, Flag, parse_arguments
 from hekla.api.kinds import Obj
@@ -19,7 +20,6 @@ from hekla.api.quantity import InvalidQuantity, milli
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 
 _DEFAULT_MAX_RETRY = 3
-_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 _MUTABLE = "`minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
 _FROZEN = f"job updates may not change fields other than {_MUTABLE}"
 
@@ -72,7 +72,7 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
     understood = _understood(spec, plugins)
     if _mpi_master_missing(spec, understood):
         return ["The specified mpi master task was not found"]
-    messages = [_TIERS if _both_tiers(spec.get("networkTopology")) else ""]
+    messages = [BOTH_TIERS if names_both_tiers(spec.get("networkTopology")) else ""]
     replicas = 0
     seen: set[str] = set()
     for position, task in enumerate(tasks):
@@ -121,8 +121,8 @@ def validate_changed_job(new: Obj, old: Obj) -> str:
         return "job 'minAvailable' must not be greater than total replicas"
     if int(spec.get("minAvailable") or 0) < 0:
         return "job 'minAvailable' must be >= 0"
-    if _both_tiers(spec.get("networkTopology")):
-        return _TIERS
+    if names_both_tiers(spec.get("networkTopology")):
+        return BOTH_TIERS
     if len(tasks) != len((old.get("spec") or {}).get("tasks") or []):
         return "job updates may not add or remove tasks"
     return "" if _fixed_part(new) == _fixed_part(old) else _FROZEN
@@ -244,12 +244,7 @@ def _partition_message(task: Obj, job_name: str) -> str:
         return f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
     if task.get("minAvailable") is not None and fewest > 0 and task["minAvailable"] != fewest * size:
         return f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
-    return _TIERS if _both_tiers(policy.get("networkTopology")) else ""
-
-
-def _both_tiers(topology: Obj | None) -> bool:
-    given = topology or {}
-    return given.get("highestTierAllowed") is not None and bool(given.get("highestTierName"))
+    return BOTH_TIERS if names_both_tiers(policy.get("networkTopology")) else ""
 
 
 def _understood(spec: Obj, plugins: Flags) -> dict[str, Arguments]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from hekla.admission.topology import BOTH_TIERS, names_both_tiers
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of
 from hekla.api.scheduling import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, QueueState
-
-_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously."
 
 
 def default_pod_group(group: Obj, namespace: Obj | None) -> None:
@@ -28,15 +27,10 @@ def validate_pod_group(group: Obj, queue: Obj | None) -> str:
         state = (queue.get("status") or {}).get("state") or ""
         if state != QueueState.OPEN:
             messages.append(f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{state}`.")
-    if _both_tiers(spec.get("networkTopology")):
-        messages.append(_TIERS)
+    if names_both_tiers(spec.get("networkTopology")):
+        messages.append(f"{BOTH_TIERS}.")
     for policy in spec.get("subGroupPolicy") or ():
-        if _both_tiers(policy.get("networkTopology")):
-            messages.append(f"in subGroupPolicy '{policy.get('name', '')}': {_TIERS}")
+        if names_both_tiers(policy.get("networkTopology")):
+            messages.append(f"in subGroupPolicy '{policy.get('name', '')}': {BOTH_TIERS}.")
             break
     return "; ".join(messages)
-
-
-def _both_tiers(topology: Obj | None) -> bool:
-    given = topology or {}
-    return given.get("highestTierAllowed") is not None and bool(given.get("highestTierName"))
