@@ -46,6 +46,21 @@ def vcctl(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess
             ["job", "run", "--name", "bad", "--requests", "cpu"],
             "Failed to run job: invalid argument syntax cpu, expected <resource>=<value>",
         ),
+        (
+            ["job", "run", "--name", "bad", "--requests", "cpu=much"],
+            "Failed to run job: quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            ["job", "run", "--name", "bad", "--min", "5"],
+            'Failed to run job: admission webhook "validatejob.volcano.sh" denied the request: '
+            "job 'minAvailable' should not be greater than total replicas in tasks;",
+        ),
+        (
+            ["queue", "create", "--name", "root"],
+            'Failed to create queue: queues.scheduling.volcano.sh "root" already exists',
+        ),
+        (["queue", "operate", "--name", "default"], "Failed to operate queue: action can not be null"),
     ],
 )
 def test_vcctl_says_what_failed_and_exits_with_255(cluster: LocalCluster, arguments: list[str], said: str) -> None:
@@ -63,6 +78,8 @@ def test_lists_of_nothing_say_so(cluster: LocalCluster, kind: str) -> None:
 def test_a_job_made_from_words_runs_and_can_be_looked_at(cluster: LocalCluster) -> None:
     words = ["--name", "words", "--image", "img", "--replicas", "2", "--min", "1", "--requests", "cpu=100m"]
     assert "run job words successfully" in vcctl(cluster, "job", "run", *words).stdout
+    again = vcctl(cluster, "job", "run", *words).stdout.strip()
+    assert again == 'Failed to run job: jobs.batch.volcano.sh "words" already exists'
     cluster.kubectl("wait", "vcjob/words", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
     assert "words-default0-1" in vcctl(cluster, "pod", "list", "--job", "words").stdout
     assert "Running" in vcctl(cluster, "job", "view", "--name", "words").stdout

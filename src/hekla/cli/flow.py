@@ -97,6 +97,12 @@ def _group(kind: Kind, show: Any) -> click.Group:
     @click.option("-o", "--format", "--output", "style", type=click.Choice(["yaml", "json"]), default="yaml")
     @failing_as(f"describe {word}")
     def describe(cluster: ClusterOptions, name: str, name_flag: str, style: str) -> None:
+        if is_vcctl() and not (name or name_flag):
+            for number, found in enumerate(read_all(cluster, kind)):
+                if number:
+                    click.echo("---------------------------------")
+                print_one(found, style)
+            return
         print_one(read_one(cluster, kind, chosen_name(name, name_flag, f"{word} name is mandatory")), style)
 
     @group.command("delete", help=f"Delete one.\n\n\b\nExample:  hekla {word} delete NAME")

@@ -9,6 +9,7 @@ import click
 from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
+from hekla.api.quantity import InvalidQuantity, parse
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.job_table import job_table
@@ -89,6 +90,10 @@ def _amounts(text: str) -> dict[str, str]:
         resource, separator, value = part.partition("=")
         if not separator:
             raise UsageError(f"invalid argument syntax {part}, expected <resource>=<value>")
+        try:
+            parse(value)
+        except InvalidQuantity as error:
+            raise UsageError(str(error) if is_vcctl() else f"{part}: {value!r} is not an amount") from None
         amounts[resource] = value
     return amounts
 

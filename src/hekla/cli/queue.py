@@ -39,7 +39,8 @@ def create(cluster: ClusterOptions, name: str, name_flag: str, weight: int, pare
     \b
     Example:  hekla queue create research --weight 3
     """
-    name = chosen_name(name, name_flag, "queue name is mandatory to create a queue")
+    # parity: vcctl makes a queue of this name when none is given.
+    name = chosen_name(name, name_flag or ("test" if is_vcctl() else ""), "queue name is mandatory to create a queue")
     spec: dict[str, Any] = {"weight": weight, **({"parent": parent} if parent else {})}
     wanted = {"apiVersion": QUEUE.api_version, "kind": QUEUE.kind, "metadata": {"name": name}, "spec": spec}
     with_client(cluster.connection(), lambda client: client.create(QUEUE, wanted))

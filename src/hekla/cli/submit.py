@@ -10,6 +10,7 @@ import click
 from hekla.api.kinds import JOB, QUEUE, Kind, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.cli.manifest import BadFile, Document, Mistake, locate
+from hekla.cli.vcctl import is_vcctl
 from hekla.client.rest import Client
 from hekla.client.watch import Relisted, follow
 from hekla.errors import AlreadyExists, BadRequest, Forbidden, HeklaError, Invalid, UsageError
@@ -60,6 +61,9 @@ async def submit_all(client: Client, documents: list[Document], namespace: str) 
 async def create_document(client: Client, document: Document, *, dry_run: bool = False) -> Obj:
     """Create the object as written; unknown fields are mistakes, and all mistakes are told at once."""
     kind = require_kind(document)
+    if is_vcctl():
+        # parity: scripts around vcctl look for the server's own words.
+        return await client.create(kind, document.obj)
     try:
         return await client.create(kind, document.obj, field_validation="Strict", dry_run=dry_run)
     except AlreadyExists:

@@ -27,7 +27,8 @@ _NEVER = "0001-01-01 00:00:00 +0000 UTC"
 
 
 def is_vcctl() -> bool:
-    return click.get_current_context().find_root().info_name == "vcctl"
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().info_name == "vcctl"
 
 
 def print_jobs(jobs: Sequence[Obj], *, namespaces: bool) -> None:
