@@ -292,7 +292,10 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
     labels = dict(given.get("labels", {}))
     if "partition" in given:
         labels[PARTITION_ID] = str(given["partition"])
-    container: dict[str, Any] = {"name": "main", "resources": {"requests": resources(given)}}
+    asked = resources(given)
+    # Of what cannot be overcommitted a pod states its limit as well, or no server takes it.
+    limits = {name: amount for name, amount in asked.items() if "/" in name}
+    container: dict[str, Any] = {"name": "main", "resources": {"requests": asked, "limits": limits}}
     if "port" in given:
         container["ports"] = [{"containerPort": given["port"], "hostPort": given["port"]}]
     spec: dict[str, Any] = {"schedulerName": given.get("scheduler", "volcano"), "containers": [container]}
