@@ -130,6 +130,21 @@ def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
     on_bench(script)
 
 
+def test_a_pod_of_somebody_else_keeps_its_name_and_the_job_says_so() -> None:
+    async def script(bench: Bench) -> None:
+        other = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-worker-0", "namespace": "default"}}
+        theirs = await bench.client.create(POD, {**other, "spec": {"containers": [make.container()]}})
+        await bench.create(make.new_job("demo", make.task("worker", 2), minAvailable=1))
+        await bench.settle()
+        told = [event for event in await events(bench) if event.startswith("FailedCreate")]
+        assert told
+        assert all('pods "demo-worker-0" already exists' in event for event in told)
+        assert (await uids(bench, POD))["demo-worker-0"] == uid_of(theirs)
+        assert "demo-worker-1" in await uids(bench, POD)
+
+    on_bench(script)
+
+
 @pytest.mark.parametrize("gate", ["open", "closed"])
 def test_a_delayed_answer_to_an_eviction_survives_a_restart_of_the_controller(gate: str) -> None:
     async def script(bench: Bench) -> None:

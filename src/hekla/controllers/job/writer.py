@@ -173,10 +173,9 @@ class JobWriter:
         """A pod just created, or one of this Job's that was there already; Conflict while another's is going."""
         if isinstance(result, AlreadyExists):
             found = await self._client.find(POD, name_of(pod), namespace_of(pod))
-            if found is None or is_deleting(found) or _is_of_earlier(job, found):
-                return Conflict(str(result))
-            if not is_owned_by(found, job.obj):
-                return result
+            if found is None or not is_owned_by(found, job.obj):
+                going = found is None or is_deleting(found) or _is_of_earlier(job, found)
+                return Conflict(str(result)) if going else result
             result = found
         if not isinstance(result, ApiError):
             self._runner.wrote(job.key, self._sources.pods, result)
