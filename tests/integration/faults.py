@@ -1,5 +1,5 @@
 """Connections in bad weather: requests refused, lost before or after their effect, late; watches closed, cut, delayed,
-repeated, expired; and the component itself killed in the middle of a write.
+repeated, expired; the component itself killed in the middle of a write; webhooks down or slow; clocks wrong.
 
 What goes wrong, and when, comes from the seed. `Trouble.end` ends it; from then on everything has to come right.
 """
@@ -11,10 +11,14 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import msgspec
 
+from hekla.api.kinds import Kind, Obj
+from hekla.api.review import Admission
 from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.clock import LoopClock
 from hekla.errors import (
     ApiError,
     Conflict,
@@ -26,6 +30,7 @@ from hekla.errors import (
     TooManyRequests,
 )
 from tests.integration.fencing import unfenced
+from tests.integration.stage import actor
 from tests.transports import Relay, Request, Severable, refusal
 
 
@@ -47,6 +52,10 @@ WEATHERS = (
 _ODDS = (1, 3, 4, 3)
 _LATENCY_SECONDS = 0.004
 _TIMEOUT_SECONDS = 20.0
+_WEBHOOK_SECONDS = 5.0
+# Whose death is sought: between two writes that belong together, chance alone would hardly ever strike.
+_PREY = ("", "", "", "controllers PUT", "controllers DELETE", "controllers PATCH", "scheduler P", "builtins DELETE")
+_PREY_KILLS = 20.0  # times as likely
 _REFUSALS: tuple[type[ApiError], ...] = (Conflict, TooManyRequests, InternalError, ServiceUnavailable, Timeout)
 _UNREADABLE: tuple[type[ApiError], ...] = (TooManyRequests, InternalError, ServiceUnavailable)
 
@@ -60,6 +69,8 @@ class Trouble:
         self.batches = self.rng.random() < 0.6
         self.longest_delay = self.rng.choice((0.2, 2.0, 20.0, 600.0))
         self.kills_left = self.rng.randint(0, 6)
+        self.prey = self.rng.choice(_PREY)
+        self.webhook = "up"
         self.raging = False
         self.over: asyncio.Event
         self.stories: list[str] = []
@@ -76,8 +87,10 @@ class Trouble:
     def strikes(self) -> bool:
         return self.raging and self.rng.random() < self.weather.faults
 
-    def kills(self) -> bool:
-        if not self.raging or self.kills_left <= 0 or self.rng.random() >= self.weather.kills:
+    def kills(self, request: str) -> bool:
+        """Whether the one who makes this request, "component METHOD", dies of it."""
+        likely = _PREY_KILLS if self.prey and request.startswith(self.prey) else 1.0
+        if not self.raging or self.kills_left <= 0 or self.rng.random() >= self.weather.kills * likely:
             return False
         self.kills_left -= 1
         return True
@@ -109,7 +122,8 @@ class FaultyConnection(Severable):
         if trouble.raging:
             await asyncio.sleep(trouble.rng.random() * _LATENCY_SECONDS)
             self.check()
-        fatal = trouble.rng.choice(("before", "after")) if request.decides and trouble.kills() else ""
+        mortal = request.decides and trouble.kills(f"{self._name} {request.method}")
+        fatal = trouble.rng.choice(("before", "after")) if mortal else ""
         fault = self._fault(request)
         if fatal == "before":
             self._be_killed(f"before {request}")
@@ -185,6 +199,54 @@ class FaultyConnection(Severable):
     def _check_fence(self, request: Request, answer: Answer) -> None:
         if answer.status < 300 and (why := unfenced(request.method, request.path, request.body)):
             self._trouble.unfenced.append(f"I15: {self._name}: {why}")
+
+
+class TroubledWebhook:
+    """Admission as a server of its own: while the trouble says so it is down, or answers late or never.
+
+    Users are spared: one who is refused tries again, which is as if they had come later.
+    """
+
+    def __init__(self, inner: Admission, trouble: Trouble) -> None:
+        self._inner = inner
+        self._trouble = trouble
+
+    def interested(self, kind: Kind, operation: str) -> bool:
+        return self._inner.interested(kind, operation)
+
+    async def mutate(self, review: Obj) -> Obj:
+        await self._reach()
+        return await self._inner.mutate(review)
+
+    async def validate(self, review: Obj) -> Obj:
+        await self._reach()
+        return await self._inner.validate(review)
+
+    async def _reach(self) -> None:
+        trouble = self._trouble
+        if not trouble.raging or not actor.get() or trouble.webhook == "up":
+            return
+        if trouble.webhook == "slow":
+            await trouble.hold(trouble.rng.random() * 2 * _WEBHOOK_SECONDS)
+            if trouble.rng.random() < 0.5:
+                return
+        raise InternalError("Internal error occurred: failed calling webhook: rehearsed")
+
+
+class WrongClock(LoopClock):
+    """A wall clock that may be set wrong while it runs; what it measures stays right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = timedelta()
+        self.was_wrong = False
+
+    def set(self, ahead: timedelta) -> None:
+        self.ahead = ahead
+        self.was_wrong = True
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
 
 
 _FAULTS = (

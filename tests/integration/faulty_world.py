@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any
 
 from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import Key, controller_of, key_of, revision_of, uid_of
+from hekla.api.review import Admission, Reader
 from hekla.client.informer import Informer
 from hekla.client.inprocess import InProcessTransport
+from hekla.clock import Clock
 from hekla.errors import Disconnected
 from hekla.scheduler.binder import Binder
 from hekla.scheduler.scheduler import SchedulerSettings
-from tests.integration.faults import FaultyConnection, Trouble
+from tests.integration.faults import FaultyConnection, Trouble, TroubledWebhook, WrongClock
 from tests.integration.history import History
 from tests.integration.invariants import ALWAYS, AT_REST, a_gang_is_bound_together
 from tests.integration.stage import Commit, storage_of
@@ -31,13 +33,16 @@ class FaultyWorld(World):
         self.history = History()
         self.problems: list[str] = []
         self.touched: set[str] = set()  # Jobs whose pods met with an accident
+        self.clocks = {name: WrongClock() for name in COMPONENTS}
+        self._wrong: asyncio.Event
         self._chores: set[asyncio.Task[None]] = set()
         self._known: set[str] = set()
-        self._log = _Exceptions(self.problems)
+        self._log = _Exceptions(self._note_problem)
         # On a server without batches bindings go one by one, and a gang is completed, not started whole.
         self._always = tuple(one for one in ALWAYS if self.trouble.batches or one is not a_gang_is_bound_together)
 
     async def __aenter__(self) -> FaultyWorld:
+        self._wrong = asyncio.Event()
         logging.getLogger("hekla").addHandler(self._log)
         asyncio.get_running_loop().set_exception_handler(self._escaped)
         await super().__aenter__()
@@ -58,6 +63,12 @@ class FaultyWorld(World):
     def connect(self, name: str) -> FaultyConnection:
         return FaultyConnection(InProcessTransport(self.app), name, self.trouble, self._died)
 
+    def clock_of(self, component: str) -> Clock:
+        return self.clocks[component]
+
+    def admission(self, reader: Reader) -> Admission:
+        return TroubledWebhook(super().admission(reader), self.trouble)
+
     def see_to(self, chore: Coroutine[Any, Any, None]) -> None:
         """Have something done beside everything else, while the trouble lasts or a little longer."""
         task = asyncio.create_task(chore)
@@ -68,6 +79,15 @@ class FaultyWorld(World):
         self._chores.discard(chore)
         if not chore.cancelled() and chore.exception() is not None:
             self._complain([f"a chore failed: {chore.exception()!r}"])
+
+    async def until_wrong(self, play: Coroutine[Any, Any, None]) -> None:
+        """Have something played, to its end or to the first problem."""
+        playing, wrong = asyncio.create_task(play), asyncio.create_task(self._wrong.wait())
+        await asyncio.wait((playing, wrong), return_when=asyncio.FIRST_COMPLETED)
+        wrong.cancel()
+        if playing.done():
+            playing.result()
+        playing.cancel()
 
     async def chores_done(self) -> None:
         while self._chores:
@@ -135,7 +155,11 @@ class FaultyWorld(World):
         for problem in problems:
             if problem not in self._known:
                 self._known.add(problem)
-                self.problems.append(f"{self.clock.monotonic():.3f} r{self.store.revision} {problem}")
+                self._note_problem(f"{self.clock.monotonic():.3f} r{self.store.revision} {problem}")
+
+    def _note_problem(self, problem: str) -> None:
+        self.problems.append(problem)
+        self._wrong.set()
 
     def _died(self, name: str) -> None:
         self.see_to(self.crash(name, self.trouble.rng.uniform(0.0, 3.0)))
@@ -149,10 +173,10 @@ class FaultyWorld(World):
 class _Exceptions(logging.Handler):
     """I13: no exception escapes a reconcile; the loops that survive one log it."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
-        self._problems = problems
+        self._note = note
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else ""
-        self._problems.append(f"I13: {record.getMessage()}: {error!r}")
+        self._note(f"I13: {record.getMessage()}: {error!r}")

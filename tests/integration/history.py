@@ -5,11 +5,12 @@ It hears of every revision from the store itself. Objects are kept by uid, becau
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from hekla.api.batch import TASK_SPEC
 from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.meta import annotations_of, controller_of, is_deleting, name_of, uid_of
@@ -20,6 +21,8 @@ from hekla.apiserver.store.store import ChangeType
 from tests.integration.stage import Commit, storage_of
 
 Amounts = dict[str, Decimal]
+# The labels of what a user has made for themselves: none of ours may touch it.
+SOMEBODYS = {"made-by": "somebody"}
 _JOBS, _PODS, _GROUPS, _NODES = map(storage_of, (JOB, POD, POD_GROUP, NODE))
 
 
@@ -65,9 +68,12 @@ class History:
         self.thinned: set[str] = set()  # uids of PodGroups that lost a bound member
         self.disturbed: set[str] = set()  # uids of PodGroups that lost a member, bound or not, or were changed
         self.used: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))  # node -> what its pods ask for
+        self.made: Counter[tuple[str, str]] = Counter()  # uid of a Job, name of a pod -> how often it was made
+        self.displaced: set[str] = set()  # uids of Jobs of which the scheduler removed a pod
         self.restarts: dict[str, int] = defaultdict(int)  # uid of a Job -> how often it went into Restarting
         self.evicted: dict[str, float] = {}  # uid of a pod -> when the scheduler chose it as a victim
         self.last_waiting_gone = float("-inf")  # when a pod was deleted that was on no node
+        self._ran_of: dict[tuple[str, str], set[str]] = defaultdict(set)  # of a Job's task -> pods that ever ran
         self.writes: dict[tuple[str, str], list[float]] = defaultdict(list)  # object -> moments it was written
 
     def take(self, commit: Commit) -> Moment:
@@ -78,7 +84,10 @@ class History:
             key = (change.entry.key.resource, f"{change.entry.key.namespace}/{change.entry.key.name}")
             self.writes[key].append(commit.at)
             steps.append(self._step(key[0], obj, change.type is ChangeType.DELETED, change.entry.revision))
-        return Moment(commit.at, commit.actor, tuple(steps))
+        moment = Moment(commit.at, commit.actor, tuple(steps))
+        if "scheduler" in commit.actor:
+            self._note_displaced(moment)
+        return moment
 
     def objects(self, kind: Kind) -> list[Obj]:
         return list(self.live[storage_of(kind)].values())
@@ -89,6 +98,10 @@ class History:
     def pods_owned_by(self, job: Obj) -> list[Obj]:
         pods = self.live[_PODS]
         return [pods[uid] for uid in self.pods_of[uid_of(job)] if uid in pods]
+
+    def has_run(self, job: Obj, task: str) -> int:
+        """How many pods of a task have ever run."""
+        return len(self._ran_of[uid_of(job), task])
 
     def members(self, group: Obj) -> list[Obj]:
         return [
@@ -129,6 +142,7 @@ class History:
         owner = controller_of(step.obj)
         if owner is not None and step.before is None:
             self.pods_of[owner["uid"]].add(uid_of(step.obj))
+            self.made[owner["uid"], name_of(step.obj)] += 1
         held, holds = holds_node(step.before), holds_node(step.after)
         if held != holds and step.before is not None and held:
             self._charge(step.before, -1)
@@ -136,6 +150,8 @@ class History:
             self._charge(step.after, 1)
         if step.after is None and not step.obj["spec"].get("nodeName"):
             self.last_waiting_gone = self.now
+        if owner is not None and phase_of(step.obj) in ("Running", "Succeeded"):
+            self._ran_of[owner["uid"], annotations_of(step.obj).get(TASK_SPEC, "")].add(uid_of(step.obj))
         group = self.group_of(step.obj)
         if group is not None and step.after is None:
             self.disturbed.add(uid_of(group))
@@ -145,6 +161,12 @@ class History:
                 self.thinned.add(uid_of(group))
         if step.after is not None and is_victim(step.after) and not is_victim(step.before):
             self.evicted[uid_of(step.after)] = self.now
+
+    def _note_displaced(self, moment: Moment) -> None:
+        for step in moment.of(POD):
+            owner = controller_of(step.obj)
+            if owner is not None and (step.after is None or is_deleting(step.after)):
+                self.displaced.add(owner["uid"])
 
     def _charge(self, pod: Obj, sign: int) -> None:
         used = self.used[pod["spec"]["nodeName"]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
+from hekla.api.batch import TASK_SPEC
 from hekla.api.kinds import (
     COMMAND,
     CONFIG_MAP,
@@ -22,9 +23,10 @@ from hekla.api.kinds import (
     Kind,
     Obj,
 )
-from hekla.api.meta import controller_of, is_deleting, name_of, uid_of
+from hekla.api.meta import annotations_of, controller_of, is_deleting, labels_of, name_of, uid_of
 from hekla.api.quantity import parse
 from tests.integration.history import (
+    SOMEBODYS,
     History,
     Moment,
     allocatable,
@@ -96,6 +98,25 @@ def nothing_is_made_for_an_owner_long_gone(history: History, moment: Moment) -> 
         owner = controller_of(step.obj) if step.before is None else None
         if owner is not None and history.now - history.gone.get(owner["uid"], history.now) > _HEARSAY_SECONDS:
             yield f"I4: {step.resource} {name_of(step.obj)} was made for {owner['name']}, which is long gone"
+
+
+def what_is_somebodys_is_left_alone(history: History, moment: Moment) -> Iterator[str]:
+    """I9"""
+    for step in moment.steps:
+        if moment.actor and step.before is not None and labels_of(step.before) == SOMEBODYS:
+            yield f"I9: {moment.actor} touched {step.resource} {name_of(step.obj)}, which is somebody's own"
+
+
+def a_task_waits_for_those_it_depends_on(history: History, moment: Moment) -> Iterator[str]:
+    """I6: no pod is made before enough pods of those tasks have run."""
+    for step in moment.of(POD):
+        owner = controller_of(step.obj) if step.before is None else None
+        job = history.get(JOB, owner["uid"]) if owner is not None else None
+        tasks = {task["name"]: task for task in job["spec"]["tasks"]} if job is not None else {}
+        task = tasks.get(annotations_of(step.obj).get(TASK_SPEC, ""), {})
+        for name in (task.get("dependsOn") or {}).get("name") or ():
+            if job is not None and history.has_run(job, name) < int(tasks[name].get("minAvailable") or 0):
+                yield f"I6: {name_of(step.obj)} was made before {name} had run"
 
 
 def retries_grow_by_one_with_each_restart(history: History, moment: Moment) -> Iterator[str]:
@@ -215,6 +236,25 @@ def an_ended_job_runs_nothing(history: History) -> Iterator[str]:
             yield f"I8: {name_of(job)} is {phase_of(job)} and {running} are not finished"
 
 
+def an_ended_job_leaves_only_pods(history: History) -> Iterator[str]:
+    """I4"""
+    ended = {uid_of(job): name_of(job) for job in history.objects(JOB) if phase_of(job) in _ENDED}
+    for kind in _OWNED:
+        for obj in history.objects(kind) if kind is not POD else ():
+            owner = controller_of(obj)
+            if owner is not None and owner["uid"] in ended:
+                yield f"I4: {ended[owner['uid']]} has ended and {kind.plural} {name_of(obj)} is left"
+
+
+def a_gang_is_what_its_job_says(history: History) -> Iterator[str]:
+    """I6"""
+    for job in history.objects(JOB):
+        group = _group_of_job(history, job)
+        wanted = int(job["spec"].get("minAvailable") or 0)
+        if group is not None and int(group["spec"].get("minMember") or 0) != wanted:
+            yield f"I6: {name_of(job)} wants a gang of {wanted}, its group is {group['spec'].get('minMember')}"
+
+
 def counts_equal_reality(history: History) -> Iterator[str]:
     """I8"""
     for job in history.objects(JOB):
@@ -287,6 +327,8 @@ ALWAYS: tuple[Always, ...] = (
     a_pod_is_bound_once,
     a_gang_is_bound_together,
     nothing_is_made_for_an_owner_long_gone,
+    what_is_somebodys_is_left_alone,
+    a_task_waits_for_those_it_depends_on,
     retries_grow_by_one_with_each_restart,
     phases_follow_the_graph,
     a_job_counts_only_its_own_pods,
@@ -299,6 +341,8 @@ AT_REST: tuple[AtRest, ...] = (
     nothing_outlives_its_owner,
     live_jobs_have_their_group_and_pods,
     an_ended_job_runs_nothing,
+    an_ended_job_leaves_only_pods,
+    a_gang_is_what_its_job_says,
     counts_equal_reality,
     a_completed_group_has_no_pod_left,
     no_job_has_more_pods_than_it_asks_for,

@@ -1,13 +1,16 @@
-"""Accidents beyond connections: components killed or running twice, nodes lost or shrunk, pods failing or deleted."""
+"""Accidents beyond connections: components killed or running twice, nodes lost or shrunk, pods failing or deleted,
+webhooks down, clocks wrong, limits lowered below what is used."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
-from hekla.api.kinds import NODE, POD, Obj
+from hekla.api.kinds import NODE, POD, QUEUE, Obj
 from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
+from hekla.api.scheduling import DEFAULT_QUEUE
 from hekla.errors import Conflict, NotFound
 from tests import make
 from tests.integration.faulty_world import FaultyWorld
@@ -95,6 +98,36 @@ async def a_pod_finishes_while_it_is_deleted(world: FaultyWorld) -> None:
         await _end(world, pod, "Succeeded", 0)
 
 
+async def the_webhook_fails(world: FaultyWorld) -> None:
+    trouble = world.trouble
+    trouble.webhook = trouble.rng.choice(("down", "slow"))
+    trouble.tell(f"the webhook is {trouble.webhook}")
+    await trouble.hold(trouble.rng.uniform(0, 20))
+    trouble.webhook = "up"
+    trouble.tell("the webhook is up")
+
+
+async def a_clock_is_wrong(world: FaultyWorld) -> None:
+    """It jumps, by as much as an hour, and after a while back."""
+    rng = world.trouble.rng
+    name, ahead = rng.choice(("controllers", "scheduler", "builtins")), rng.choice((-3600, -60, 60, 3600))
+    world.trouble.tell(f"the clock of {name} jumps by {ahead} s")
+    world.clocks[name].set(timedelta(seconds=ahead))
+    await world.trouble.hold(rng.uniform(0, 20))
+    world.clocks[name].set(timedelta())
+    world.trouble.tell(f"the clock of {name} is right again")
+
+
+async def a_queue_may_have_less(world: FaultyWorld) -> None:
+    """A limit is set below what is used already."""
+    cores = world.trouble.rng.choice(("1", "3"))
+    world.trouble.tell(f"the default queue may have {cores} cores")
+    await _limit_queue(world, {"cpu": cores})
+    await world.trouble.hold(world.trouble.rng.uniform(0, 20))
+    await _limit_queue(world, None)
+    world.trouble.tell("the default queue may have what it wants")
+
+
 MENU: tuple[Mischief, ...] = (
     somebody_dies,
     somebody_dies,
@@ -105,6 +138,9 @@ MENU: tuple[Mischief, ...] = (
     a_pod_fails,
     a_pod_is_deleted,
     a_pod_finishes_while_it_is_deleted,
+    the_webhook_fails,
+    a_clock_is_wrong,
+    a_queue_may_have_less,
 )
 
 
@@ -126,6 +162,10 @@ async def _delete(world: FaultyWorld, pod: Obj, grace: int | None = None) -> Non
     world.touch(pod)
     with contextlib.suppress(NotFound, Conflict):
         await world.client.delete(POD, name_of(pod), namespace_of(pod), uid=uid_of(pod), grace_seconds=grace)
+
+
+async def _limit_queue(world: FaultyWorld, capability: dict[str, str] | None) -> None:
+    await world.client.patch(QUEUE, DEFAULT_QUEUE, {"spec": {"capability": capability}})
 
 
 async def _write_node(world: FaultyWorld, name: str, patch: Obj, subresource: str = "") -> None:

@@ -13,10 +13,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hekla.api.kinds import COMMAND, JOB, QUEUE, Obj
+from hekla.api.kinds import COMMAND, JOB, POD_GROUP, QUEUE, SECRET, Obj
+from hekla.api.meta import is_owned_by
 from hekla.errors import AlreadyExists, Conflict, NotFound
 from tests import make
 from tests.integration.faulty_world import FaultyWorld
+from tests.integration.history import SOMEBODYS
 
 Play = Callable[[FaultyWorld, "Role"], Awaitable[None]]
 
@@ -30,7 +32,10 @@ _SOME_SECONDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`room` is what it needs for ever, in cores; `retries` what it must have used in the end, if that is certain."""
+    """`room` is what it needs for ever, in cores; `retries` what it must have used in the end, if that is certain.
+
+    `late` are ends that hold as well where a clock was wrong: what was written with it may be an hour ahead.
+    """
 
     name: str
     job: Obj
@@ -39,6 +44,7 @@ class Role:
     play: Play | None = None
     room: int = 0
     retries: int | None = None
+    late: frozenset[str] = frozenset()
 
 
 def job(name: str, replicas: int = 3, *, seconds: float = 10, exit_code: int = 0, **spec: Any) -> Obj:
@@ -60,6 +66,10 @@ def task(name: str, replicas: int, seconds: float, exit_code: int = 0, cpu: str 
 
 async def _stop(world: FaultyWorld, role: Role) -> None:
     await _command(world, role, "TerminateJob")
+
+
+async def _restart(world: FaultyWorld, role: Role) -> None:
+    await _command(world, role, "RestartJob")
 
 
 async def _suspend_and_resume(world: FaultyWorld, role: Role) -> None:
@@ -109,6 +119,32 @@ async def _replace_queue(world: FaultyWorld, role: Role) -> None:
     await world.client.create(JOB, role.job)
 
 
+async def _give_way(world: FaultyWorld, role: Role) -> None:
+    """Somebody else's Secret has the name the Job needs; until they remove it, the Job waits."""
+    await asyncio.sleep(world.trouble.rng.uniform(0, _SOME_SECONDS))
+    await world.client.delete(SECRET, f"{role.name}-ssh", "default")
+
+
+async def _wait_outside(world: FaultyWorld, role: Role) -> None:
+    """A gang waits for room in its queue; the queue is closed, then there is room, then the queue is opened."""
+    await world.trouble.over.wait()
+    await asyncio.sleep(60)
+    # An accident of the other's pod may have made room already.
+    waits = _group_phase(world, role) == "Pending"
+    queue = await world.client.get(QUEUE, "small")
+    if waits:
+        await world.client.create(COMMAND, make.command("CloseQueue", queue, "Queue"))
+        await world.until(lambda: _queue_state(world, "small") == "Closing", "small is closing")
+        await asyncio.sleep(10)
+    await world.client.delete(JOB, "filler", "default")
+    if waits:
+        await asyncio.sleep(60)
+        assert _group_phase(world, role) == "Pending", f"I11: {role.name} was let into a closed queue"
+        await world.client.create(COMMAND, make.command("OpenQueue", queue, "Queue"))
+
+
+# A pair that is made anew is another each time, and no seed would repeat it.
+_WITH_KEYS = {"ssh": ["--ssh-private-key=private", "--ssh-public-key=public"], "svc": [], "env": []}
 _AGAIN = {"policies": [make.policy("PodFailed", "RestartJob")]}
 _CHAIN = [
     task("a", 1, 2),
@@ -116,18 +152,24 @@ _CHAIN = [
     task("c", 1, 2, dependsOn={"name": ["b"]}),
 ]
 _LEADER = [task("main", 1, 4, policies=[make.policy("TaskCompleted", "CompleteJob")]), task("helper", 2, ENDLESS)]
+_MIXED = [task("frail", 1, 1, 3), task("firm", 1, ENDLESS)]
+_LATER = {"policies": [make.policy("PodFailed", "RestartJob", timeout="5s")]}
 _FRAIL = [task("frail", 1, 2, 3, policies=[make.policy("PodFailed", "RestartTask")]), task("firm", 1, ENDLESS)]
 
 ROLES: tuple[Role, ...] = (
     Role("steady", job("steady", 3, seconds=5), _COMPLETED, _MAYBE, retries=0),
-    Role("keyed", job("keyed", 2, seconds=3, plugins={"ssh": [], "svc": [], "env": []}), _COMPLETED, _MAYBE, retries=0),
+    Role("keyed", job("keyed", 2, seconds=3, plugins=_WITH_KEYS), _COMPLETED, _MAYBE, retries=0),
     Role("unlucky", job("unlucky", 2, seconds=1, exit_code=3, maxRetry=2, **_AGAIN), _FAILED, _FAILED, retries=2),
     Role("frail", new_job("frail", _FRAIL, minAvailable=2, maxRetry=3), _FAILED, _MAYBE, retries=3),
     Role("endless", job("endless", 2, seconds=ENDLESS), _RUNNING, _MAYBE, room=2, retries=0),
     Role("stopped", job("stopped", 2, seconds=ENDLESS), frozenset({"Terminated"}), _MAYBE | {"Terminated"}, _stop),
+    Role("renewed", job("renewed", 2, seconds=ENDLESS), _RUNNING, _MAYBE, _restart, room=2, retries=1),
     Role("stormy", job("stormy", 2, seconds=8, maxRetry=50), _COMPLETED, _MAYBE, _suspend_and_resume),
     Role("chain", new_job("chain", _CHAIN, minAvailable=1), _COMPLETED, _MAYBE, retries=0),
-    Role("brief", job("brief", 2, seconds=2, ttlSecondsAfterFinished=5), frozenset({GONE}), frozenset({GONE})),
+    Role(
+        "brief", job("brief", 2, seconds=2, ttlSecondsAfterFinished=5), frozenset({GONE}), frozenset({GONE}),
+        late=_COMPLETED,
+    ),
     Role("deleted", job("deleted", 3, seconds=ENDLESS), frozenset({GONE}), frozenset({GONE}), _delete),
     Role("phoenix", job("phoenix", 2, seconds=4), _COMPLETED, _MAYBE, _make_again, retries=0),
     Role("led", new_job("led", _LEADER, minAvailable=3), _COMPLETED, _MAYBE, retries=0),
@@ -135,6 +177,9 @@ ROLES: tuple[Role, ...] = (
     Role("sideline", job("sideline", 2, seconds=4, queue="side"), _COMPLETED, _MAYBE, _close_and_open, retries=0),
     Role("latecomer", job("latecomer", 2, seconds=3, queue="brief"), _COMPLETED, _MAYBE, _replace_queue, retries=0),
     Role("elastic", new_job("elastic", [task("main", 4, ENDLESS)], minAvailable=1), _RUNNING, _MAYBE, room=4),
+    Role("patient", new_job("patient", _MIXED, minAvailable=2, maxRetry=2, **_LATER), _FAILED, _MAYBE, retries=2),
+    Role("robbed", job("robbed", 2, seconds=3, plugins=_WITH_KEYS), _COMPLETED, _MAYBE, _give_way, retries=0),
+    Role("outsider", job("outsider", 2, seconds=3, queue="small"), _COMPLETED, _MAYBE, _wait_outside, retries=0),
     Role("urgent", job("urgent", 3, seconds=4, priorityClassName="urgent"), _COMPLETED, _MAYBE, retries=0),
 )  # fmt: skip
 
@@ -151,15 +196,20 @@ def cast(rng: random.Random, cores: int) -> list[Role]:
 
 
 async def prepare(world: FaultyWorld, roles: Sequence[Role]) -> None:
-    """The queues the roles need."""
+    """What the roles need: queues, and somebody else's Secret."""
     names = {role.name for role in roles}
-    for queue, parent, role in (
-        ("upper", "root", "sideline"),
-        ("side", "upper", "sideline"),
-        ("brief", "", "latecomer"),
-    ):
-        if role in names:
-            await _open_queue(world, queue, parent)
+    if "sideline" in names:
+        await _open_queue(world, "upper", parent="root")
+        await _open_queue(world, "side", parent="upper")
+    if "latecomer" in names:
+        await _open_queue(world, "brief")
+    if "outsider" in names:
+        await _open_queue(world, "small", capability={"cpu": "2"})
+        await world.client.create(JOB, job("filler", 1, seconds=ENDLESS, queue="small"))
+        await world.until_phase("Running", "filler")
+    if "robbed" in names:
+        metadata = {"name": "robbed-ssh", "namespace": "default", "labels": SOMEBODYS}
+        await world.client.create(SECRET, {"metadata": metadata, "data": {"id_rsa": "bWluZQ=="}})
 
 
 async def enter(world: FaultyWorld, role: Role) -> None:
@@ -177,7 +227,8 @@ def end_of(world: FaultyWorld, role: Role) -> str:
 
 
 def ends_of(world: FaultyWorld, role: Role) -> frozenset[str]:
-    return role.touched if role.name in world.touched else role.ends
+    ends = role.touched if role.name in world.touched else role.ends
+    return ends | role.late if any(clock.was_wrong for clock in world.clocks.values()) else ends
 
 
 async def _command(world: FaultyWorld, role: Role, action: str) -> None:
@@ -200,11 +251,16 @@ def queue_of(world: FaultyWorld, role: Role) -> str:
     return _queue_state(world, role.job["spec"].get("queue", "default"))
 
 
-async def _open_queue(world: FaultyWorld, name: str, parent: str = "") -> None:
-    queue = make.queue(name, "", **({"parent": parent} if parent else {}))
+async def _open_queue(world: FaultyWorld, name: str, **spec: Any) -> None:
+    queue = make.queue(name, "", **spec)
     with contextlib.suppress(AlreadyExists):
         await world.client.create(QUEUE, {**queue, "metadata": {"name": name}})
     await world.until(lambda: _queue_state(world, name) == "Open", f"{name} is open")
+
+
+def _group_phase(world: FaultyWorld, role: Role) -> str:
+    groups = [group for group in world.store.objects(POD_GROUP) if is_owned_by(group, world.job(role.name))]
+    return str((groups[0].get("status") or {}).get("phase") or "") if groups else ""
 
 
 def _queue_state(world: FaultyWorld, name: str) -> str:

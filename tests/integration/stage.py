@@ -17,6 +17,7 @@ from typing import TypeVar
 from hekla.admission.review import VolcanoAdmission
 from hekla.api.kinds import JOB, POD, QUEUE, Kind, Obj
 from hekla.api.meta import name_of
+from hekla.api.review import Admission, Reader
 from hekla.apiserver.app import App, build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.apiserver.store.sequencer import Sequenced
@@ -82,8 +83,12 @@ class Stage:
         self.store = WatchedStore(self.clock, self._foundation)
         self._moved = asyncio.Event()
         self.store.observers.append(lambda _: self._moved.set())
-        self.app = _app(self.store, self.clock, self.rng)
+        self.app = build_app(self.store, clock=self.clock, rng=self.rng, admission=self.admission)
         self.client = Client(InProcessTransport(self.app), user_agent="test")
+
+    def admission(self, reader: Reader) -> Admission:
+        """Who is asked before something is written."""
+        return VolcanoAdmission(reader)
 
     def takes_jobs(self) -> bool:
         """Whether the default queue is open: admission refuses Jobs before."""
@@ -137,10 +142,6 @@ def perform(work: Callable[[], Awaitable[T]]) -> T:
     return run_virtually(main())
 
 
-def _app(store: MemoryStore, clock: Clock, rng: random.Random) -> App:
-    return build_app(store, clock=clock, rng=rng, admission=VolcanoAdmission)
-
-
 @cache
 def _foundation() -> tuple[Entry, ...]:
     """What every server holds before anything runs on it. Made once: it takes longer than most rehearsals."""
@@ -148,7 +149,7 @@ def _foundation() -> tuple[Entry, ...]:
     async def lay() -> tuple[Entry, ...]:
         clock = LoopClock()
         store = MemoryStore(clock)
-        app = _app(store, clock, random.Random("foundation"))
+        app = build_app(store, clock=clock, rng=random.Random("foundation"), admission=VolcanoAdmission)
         await app.start()
         await install_crds(Client(InProcessTransport(app)))
         return tuple(entry for resource in store.resources() for entry in store.entries(resource))

@@ -20,11 +20,10 @@ def test_all_comes_right_after_any_trouble(seed: int) -> None:
     assert verdict.problems == (), f"{verdict.weather}, {verdict.roles}, {verdict.stories[-20:]}"
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(8))
 def test_trouble_is_repeated_by_its_seed(seed: int) -> None:
     first, second = rehearse(seed), rehearse(seed)
-    assert first.stories == second.stories
-    assert first.trace == second.trace
+    assert first == second
     assert first.commits > 100
 
 

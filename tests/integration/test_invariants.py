@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import COMMAND, JOB, NODE, POD, POD_GROUP, QUEUE, Obj
+from hekla.api.kinds import COMMAND, JOB, NODE, POD, POD_GROUP, QUEUE, SECRET, SERVICE, Obj
 from hekla.api.meta import owner_reference, uid_of
 from hekla.apiserver.store.store import Change, ChangeType, Entry, Key
 from tests import make
 from tests.integration import invariants
 from tests.integration.fencing import unfenced
-from tests.integration.history import History
+from tests.integration.history import SOMEBODYS, History
 from tests.integration.invariants import ALWAYS, AT_REST
-from tests.integration.stage import Commit, Stage, perform, storage_of
+from tests.integration.stage import Commit, Stage, actor, perform, storage_of
 
 Script = Callable[[Stage], Awaitable[None]]
 
@@ -31,9 +31,12 @@ async def set_job(stage: Stage, name: str, phase: str, **status: Any) -> Obj:
     return await stage.client.update_status(JOB, {**job, "status": {"state": {"phase": phase}, **status}})
 
 
-async def a_pod(stage: Stage, name: str, owner: Obj | None = None, group: str = "", cpu: str = "1") -> Obj:
+async def a_pod(
+    stage: Stage, name: str, owner: Obj | None = None, group: str = "", cpu: str = "1", task: str = ""
+) -> Obj:
     container = make.container(resources=make.resources(cpu))
-    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    given = {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": task}
+    annotations = {key: value for key, value in given.items() if value}
     metadata: Obj = {"name": name, "namespace": "default", "annotations": annotations}
     if owner is not None:
         metadata["ownerReferences"] = [owner_reference(owner, JOB)]
@@ -161,6 +164,32 @@ async def a_closed_queue_with_a_group(stage: Stage) -> None:
     await stage.client.patch(QUEUE, "default", {"status": {"state": "Closed"}}, subresource="status")
 
 
+async def a_secret_of_somebody_is_overwritten(stage: Stage) -> None:
+    metadata = {"name": "mine", "namespace": "default", "labels": SOMEBODYS}
+    await stage.client.create(SECRET, {"metadata": metadata})
+    actor.set("controllers")
+    await stage.client.patch(SECRET, "mine", {"data": {"key": "bm8="}}, "default")
+
+
+async def a_task_comes_before_the_one_it_waits_for(stage: Stage) -> None:
+    tasks = make.task("first", 1, minAvailable=1), make.task("second", 1, dependsOn={"name": ["first"]})
+    job = await stage.client.create(JOB, make.new_job("demo", *tasks))
+    await a_pod(stage, "demo-second-0", job, task="second")
+
+
+async def an_ended_job_with_a_service(stage: Stage) -> None:
+    job = await a_job(stage, phase="Terminating")
+    await set_job(stage, "demo", "Terminated")
+    metadata = {"name": "demo", "namespace": "default", "ownerReferences": [owner_reference(job, JOB)]}
+    await stage.client.create(SERVICE, {"metadata": metadata, "spec": {"clusterIP": "None"}})
+
+
+async def a_gang_of_another_size(stage: Stage) -> None:
+    job = await a_job(stage, phase="Pending")
+    metadata = {"name": "demo", "namespace": "default", "ownerReferences": [owner_reference(job, JOB)]}
+    await stage.client.create(POD_GROUP, {**make.pod_group("demo", 7), "metadata": metadata})
+
+
 PLANTED: dict[Script, Any] = {
     two_large_pods_on_one_node: invariants.no_node_holds_more_than_it_has,
     half_a_gang_is_bound: invariants.a_gang_is_bound_together,
@@ -178,6 +207,10 @@ PLANTED: dict[Script, Any] = {
     a_completed_group_with_a_running_pod: invariants.a_completed_group_has_no_pod_left,
     a_pod_too_many: invariants.no_job_has_more_pods_than_it_asks_for,
     a_forgotten_command: invariants.every_command_was_carried_out,
+    a_secret_of_somebody_is_overwritten: invariants.what_is_somebodys_is_left_alone,
+    a_task_comes_before_the_one_it_waits_for: invariants.a_task_waits_for_those_it_depends_on,
+    an_ended_job_with_a_service: invariants.an_ended_job_leaves_only_pods,
+    a_gang_of_another_size: invariants.a_gang_is_what_its_job_says,
     a_queue_that_tells_stories: invariants.queues_tell_what_they_hold,
     a_queue_that_forgets_a_pod: invariants.queues_tell_what_they_hold,
     a_closed_queue_with_a_group: invariants.a_closed_queue_is_empty,

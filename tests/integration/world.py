@@ -19,6 +19,7 @@ from typing import TypeVar
 from hekla.api.kinds import NODE
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.clock import Clock
 from hekla.controllers import controllers
 from hekla.errors import Disconnected
 from hekla.local import builtins
@@ -93,6 +94,10 @@ class World(Stage):
         """The connection a component is given."""
         return Severable(InProcessTransport(self.app))
 
+    def clock_of(self, component: str) -> Clock:
+        """The clock a component is given."""
+        return self.clock
+
     def trace_hash(self) -> str:
         return self._trace.hexdigest()
 
@@ -108,7 +113,7 @@ class World(Stage):
 
     async def _run(self, component: str, name: str, client: Client, rng: random.Random) -> None:
         actor.set(name)
-        clock = self.clock
+        clock = self.clock_of(component)
         match component:
             case "builtins":
                 await builtins.run(client, clock=clock, rng=rng)

@@ -8,7 +8,6 @@ user's work.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -20,12 +19,12 @@ _LONGEST_BACK_OFF = 30.0
 
 class WorkQueue(Generic[K]):
     def __init__(self) -> None:
-        self._ready: deque[K] = deque()
+        # Each key wakes one worker: of a hundred that wait, the others need not look.
+        self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
         self._busy: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._wake = asyncio.Event()
 
     def add(self, key: K) -> None:
         """Have the key looked at as soon as may be."""
@@ -36,8 +35,7 @@ class WorkQueue(Generic[K]):
             return
         self._waiting.add(key)
         if key not in self._busy:
-            self._ready.append(key)
-            self._wake.set()
+            self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Have the key looked at in `seconds`, or earlier if something else asks for it earlier."""
@@ -72,10 +70,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key. The caller must call `done` for it, whatever happens."""
-        while not self._ready:
-            self._wake.clear()
-            await self._wake.wait()
-        key = self._ready.popleft()
+        key = await self._ready.get()
         self._waiting.discard(key)
         self._busy.add(key)
         return key
@@ -83,8 +78,7 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         self._busy.discard(key)
         if key in self._waiting:
-            self._ready.append(key)
-            self._wake.set()
+            self._ready.put_nowait(key)
 
     def close(self) -> None:
         """Cancel all timers."""
@@ -93,7 +87,7 @@ class WorkQueue(Generic[K]):
         self._timers.clear()
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return self._ready.qsize()
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)

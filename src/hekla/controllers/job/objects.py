@@ -53,7 +53,8 @@ class ObjectKeeper:
         self._made.pop(uid, None)
 
     async def _ensure(self, job: Job, want: Wanted, *, known: bool) -> None:
-        existing = await self._find(want) if known else None
+        # A key pair costs more than the question whether there is one.
+        existing = await self._find(want) if known or want.once is not None else None
         if existing is None:
             try:
                 await self._client.create(want.kind, await _complete(want))

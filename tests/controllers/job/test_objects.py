@@ -1,0 +1,41 @@
+"""Objects that plugins ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hekla.api.kinds import JOB, SECRET, Obj
+from hekla.api.meta import owner_reference
+from hekla.controllers.job.model import read_job
+from hekla.controllers.job.objects import NotOurs, ObjectKeeper
+from hekla.controllers.job.plugin import Wanted
+from tests import make
+from tests.integration.stage import Stage, perform
+
+
+def never() -> Obj:
+    raise AssertionError("made though it is there")
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_key_pair_is_not_made_where_there_is_one(ours: bool) -> None:
+    """It cost a tenth of a second at each new try for a name that another had, and for each job after a restart."""
+
+    stage = Stage()
+
+    async def main() -> None:
+        await stage.open_server()
+        job: Any = make.job("demo")
+        owners = [owner_reference(job, JOB)] if ours else []
+        secret = {"metadata": {"name": "demo-ssh", "namespace": "default", "ownerReferences": owners}, "data": {}}
+        await stage.client.create(SECRET, secret)
+        keeper, wanted = ObjectKeeper(stage.client), [Wanted(SECRET, secret, ("data",), once=never)]
+        if ours:
+            await keeper.ensure(read_job(job), wanted, verify=True)
+        else:
+            with pytest.raises(NotOurs):
+                await keeper.ensure(read_job(job), wanted, verify=True)
+
+    perform(main)
