@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hekla.scheduler.snapshot import Group
@@ -71,6 +71,7 @@ def test_a_hard_topology_of_a_policy_is_named() -> None:
     assert group_of([{**BY_TASK, "networkTopology": {"mode": "soft"}}]).row.unsupported == ()
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     requests=st.lists(st.integers(1, 3), min_size=16, max_size=16),

@@ -16,7 +16,10 @@ from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.statement import Statement
+from hekla.scheduler.subgroups import subgroups_in_order, subgroups_of
 from hekla.scheduler.tiers import Tiers
+
+_Lot = tuple[int | None, list[Contender]]  # pods for which room is found together; of a subgroup, or of none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,18 +41,25 @@ def make_room_for_group(
     may_try: Callable[[Contender], bool],
     rules_for: Callable[[Contender], Rules | None],
 ) -> None:
-    """Everything a group lacks, pod by pod; kept only if it then has its minimum. Without rules a pod gets nothing."""
+    """Everything a group lacks, pod by pod; kept only if it then has its minimum. Without rules a pod gets nothing.
+
+    A group in subgroups gets room for whole ones: nobody has to leave for a part of one.
+    """
     statement = Statement(session)
-    hopeless: set[tuple[object, ...]] = set()
     try:
-        for contender in pods_to_try(session, tiers, state):
+        for subgroup, contenders in _lots(session, tiers, state):
             if not tiers.group_starving(state):
                 break
-            if _alike(contender) in hopeless or not may_try(contender):
-                continue
-            rules = rules_for(contender)
-            if rules is None or not make_room(session, tiers, statement, contender, rules):
-                hopeless.add(_alike(contender))
+            trial = Statement(session)
+            try:
+                _seek(session, tiers, trial, (subgroup, contenders), may_try, rules_for)
+            except Exception:
+                trial.discard()
+                raise
+            if subgroup is None or tiers.subgroup_pipelined(state, subgroup):
+                statement.merge(trial)
+            else:
+                trial.discard()
         if tiers.group_pipelined(state):
             statement.commit()
         else:
@@ -57,6 +67,40 @@ def make_room_for_group(
     except Exception as error:
         statement.discard()
         state.invalid = tiers.unfit_after(error)
+
+
+def _lots(session: Session, tiers: Tiers, state: GroupState) -> list[_Lot]:
+    """A group's pods that may be tried: all together, or subgroup by subgroup."""
+    contenders = pods_to_try(session, tiers, state)
+    if not state.group.row.subgroup_policies:
+        return [(None, contenders)]
+    of, lots = subgroups_of(state.group).of, dict[int, list[Contender]]()
+    for contender in contenders:
+        lots.setdefault(int(of[contender.position]), []).append(contender)
+    return [(subgroup, lots[subgroup]) for subgroup in subgroups_in_order(tiers, state, lots)]
+
+
+def _seek(
+    session: Session,
+    tiers: Tiers,
+    trial: Statement,
+    lot: _Lot,
+    may_try: Callable[[Contender], bool],
+    rules_for: Callable[[Contender], Rules | None],
+) -> None:
+    """Room for pods of a lot, one by one, until it and its group have enough."""
+    subgroup, contenders = lot
+    hopeless: set[tuple[object, ...]] = set()
+    for contender in contenders:
+        state = contender.state
+        whole = subgroup is None or tiers.subgroup_pipelined(state, subgroup)
+        if whole and not tiers.group_starving(state):
+            return
+        if _alike(contender) in hopeless or not may_try(contender):
+            continue
+        rules = rules_for(contender)
+        if rules is None or not make_room(session, tiers, trial, contender, rules):
+            hopeless.add(_alike(contender))
 
 
 def make_room(session: Session, tiers: Tiers, statement: Statement, contender: Contender, rules: Rules) -> bool:

@@ -6,6 +6,7 @@ values. Pods that no policy selects are a subgroup of their own, of which each p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -16,6 +17,7 @@ from hekla.scheduler.arrays.resources import Flags, Ints
 from hekla.scheduler.rows import PodStatus, SubgroupPolicy
 from hekla.scheduler.session import GroupState
 from hekla.scheduler.snapshot import Group
+from hekla.scheduler.tiers import Tiers
 
 UNSELECTED = -1
 
@@ -61,6 +63,23 @@ def subgroups_of(group: Group) -> Subgroups:
     if known is None:
         known = group.memo[Subgroups] = _divide(group)
     return cast(Subgroups, known)
+
+
+def subgroups_in_order(tiers: Tiers, state: GroupState, subgroups: Iterable[int]) -> list[int]:
+    """Those first without which a policy has too few whole ones."""
+    divided, policies = subgroups_of(state.group), state.group.row.subgroup_policies
+    each = divided.each
+    ready = {subgroup for subgroup in range(len(each)) if tiers.subgroup_ready(state, subgroup)}
+    short = Counter({position: policy.minimum for position, policy in enumerate(policies)})
+    short.subtract(each[subgroup].policy for subgroup in ready)
+    keys = {at: (tiers.subgroup_key(state, at), each[at].number, each[at].name) for at in subgroups}
+    ordered = sorted(subgroups, key=keys.__getitem__)
+    required = []
+    for subgroup in ordered:
+        if subgroup not in ready and short[each[subgroup].policy] > 0:
+            short[each[subgroup].policy] -= 1
+            required.append(subgroup)
+    return [*required, *(subgroup for subgroup in ordered if subgroup not in required)]
 
 
 def _divide(group: Group) -> Subgroups:

@@ -8,7 +8,6 @@ given whole subgroups, each in a statement of its own.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -20,7 +19,7 @@ from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session
 from hekla.scheduler.statement import Statement
-from hekla.scheduler.subgroups import subgroups_of
+from hekla.scheduler.subgroups import subgroups_in_order, subgroups_of
 from hekla.scheduler.tiers import Tiers
 
 
@@ -103,26 +102,9 @@ def _work(session: Session, tiers: Tiers, state: GroupState, number: int) -> _Wo
     of = subgroups_of(group).of[wanted]
     works = [
         _Work(state, _runs(session, tiers, state, wanted[of == subgroup]), number, subgroup)
-        for subgroup in _subgroups_in_order(tiers, state, np.unique(of).tolist())
+        for subgroup in subgroups_in_order(tiers, state, np.unique(of).tolist())
     ]
     return _Work(state, [], number, subgroups=works)
-
-
-def _subgroups_in_order(tiers: Tiers, state: GroupState, subgroups: list[int]) -> list[int]:
-    """Those first without which a policy has too few whole ones."""
-    divided, policies = subgroups_of(state.group), state.group.row.subgroup_policies
-    each = divided.each
-    ready = {subgroup for subgroup in range(len(each)) if tiers.subgroup_ready(state, subgroup)}
-    short = Counter({position: policy.minimum for position, policy in enumerate(policies)})
-    short.subtract(each[subgroup].policy for subgroup in ready)
-    keys = {at: (tiers.subgroup_key(state, at), each[at].number, each[at].name) for at in subgroups}
-    ordered = sorted(subgroups, key=keys.__getitem__)
-    required = []
-    for subgroup in ordered:
-        if subgroup not in ready and short[each[subgroup].policy] > 0:
-            short[each[subgroup].policy] -= 1
-            required.append(subgroup)
-    return [*required, *(subgroup for subgroup in ordered if subgroup not in required)]
 
 
 def _is_candidate(session: Session, tiers: Tiers, state: GroupState) -> bool:
