@@ -98,3 +98,24 @@ def test_what_comes_later_is_named_as_such(part: str, name: str) -> None:
 def test_what_is_no_configuration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_config(text)
+
+
+def test_every_argument_of_upstreams_files_is_known() -> None:
+    text = """
+actions: allocate
+tiers:
+- plugins:
+  - name: predicates
+    arguments:
+      volumebinding.weight: 2
+      volumebinding.shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]
+      predicate.DynamicResourceAllocationEnable: true
+      dynamicresources.filterTimeoutSeconds: 5
+  - name: capacity
+    arguments: {capacity.DynamicResourceAllocationEnable: false}
+"""
+    assert len(parse_config(text).tiers[0]) == 2
+    with pytest.raises(
+        ConfigError, match=r"capacity\.DynamicResourceAllocationEnable: resource claims are not supported"
+    ):
+        parse_config(text.replace("AllocationEnable: false", "AllocationEnable: true"))

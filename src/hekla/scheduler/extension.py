@@ -25,7 +25,7 @@ PairScore = Callable[["Ints | None", "Ints | int"], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A declared argument of a plugin: its type (bool, int, float or str), its default, what raises for a wrong one."""
+    """A declared argument: its type (bool, int, float, str or list), its default, what raises for a wrong value."""
 
     type: type
     default: Any

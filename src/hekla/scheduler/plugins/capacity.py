@@ -42,12 +42,22 @@ from hekla.scheduler.session import GroupState, Session
 _LEVEL = "ancestorReclaimLevel"
 
 
+def refuse_devices(wanted: bool) -> None:
+    """Whoever switches this on counts on quotas that nobody would keep."""
+    if wanted:
+        raise ValueError("resource claims are not supported yet")
+
+
 class Capacity(
     SchedulerPlugin, QueueOrder, VictimQueueOrder, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable, Measured
 ):
     """`capability` is the limit; what a queue holds beyond `deserved` others may reclaim, never below `guarantee`."""
 
-    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {_LEVEL: Argument(int, 0)}
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
+        _LEVEL: Argument(int, 0),
+        "capacity.DynamicResourceAllocationEnable": Argument(bool, False, refuse_devices),
+        "capacity.DRAConsumableCapacityEnable": Argument(bool, False, refuse_devices),
+    }
     OPTIONS: ClassVar[tuple[str, ...]] = (HIERARCHY,)
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:

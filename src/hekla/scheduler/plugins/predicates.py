@@ -40,6 +40,11 @@ class Predicates(SchedulerPlugin, NodeFilter):
         "predicate.VolumeBindingEnable": Argument(bool, True),
         "predicate.CacheEnable": Argument(bool, False),
         "volumebinding.bindTimeoutSeconds": Argument(int, 600),
+        # parity: in upstream's files, and without effect: nodes are not scored by volumes, claims of devices not known.
+        "volumebinding.weight": Argument(int, 1),
+        "volumebinding.shape": Argument(list, None),
+        "predicate.DynamicResourceAllocationEnable": Argument(bool, False),
+        "dynamicresources.filterTimeoutSeconds": Argument(int, 10),
     }
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
