@@ -28,14 +28,14 @@ from hekla.scheduler.plan import (
 )
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session, Tried
-from hekla.scheduler.snapshot import ALLOCATED_STATUSES
+from hekla.scheduler.snapshot import IS_ALLOCATED, among
 from hekla.scheduler.storage import ClaimChoice
 from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
 
 NORMAL, WARNING = "Normal", "Warning"
 _SCHEDULED_REASON = "tasks in gang are ready to be scheduled"
-_WAITING_STATUSES = (PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED)
+_IS_WAITING = among((PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED))
 
 
 def make_plan(session: Session, tiers: Tiers) -> Plan:
@@ -215,7 +215,7 @@ def _announcements(state: GroupState, phase: PodGroupPhase, text: str, settling:
 def _pod_conditions(session: Session, state: GroupState, text: str) -> tuple[tuple[Pod, Condition], ...]:
     if not _waits(state):
         return ()
-    waiting = np.flatnonzero(np.isin(state.status, _WAITING_STATUSES) & ~state.group.gated).tolist()
+    waiting = np.flatnonzero(_IS_WAITING[state.status] & ~state.group.gated).tolist()
     return tuple((state.group.pods[position], _pod_condition(session, state, position, text)) for position in waiting)
 
 
@@ -261,7 +261,7 @@ def _queue_outcomes(session: Session) -> tuple[QueueOutcome, ...]:
 def _allocated(session: Session, state: GroupState) -> Floats:
     if state.node is None:
         return state.group.allocated
-    shapes = state.group.shape[np.isin(state.status, ALLOCATED_STATUSES)]
+    shapes = state.group.shape[IS_ALLOCATED[state.status]]
     total: Floats = session.snapshot.requests[shapes].sum(axis=0)
     return total
 

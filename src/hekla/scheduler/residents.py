@@ -10,6 +10,7 @@ import numpy as np
 from hekla.scheduler.arrays.resources import Floats
 from hekla.scheduler.rows import Pod, PodStatus
 from hekla.scheduler.session import GroupState, PodClass, Session
+from hekla.scheduler.snapshot import among
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +56,7 @@ class Residents:
 
     def __init__(self, session: Session, states: Iterable[GroupState], statuses: Sequence[PodStatus]) -> None:
         self._statuses = tuple(statuses)
+        self._is_resident = among(self._statuses)
         self._codes = frozenset(map(int, statuses))  # plain numbers compare quickly
         self._by_line: dict[int, list[Resident]] = {}
         # What each node has to give once all of them, and those leaving already, have left.
@@ -79,7 +81,7 @@ class Residents:
             return
         pods, shapes = state.group.pods, state.group.shape.tolist()
         found: list[Resident] = []
-        for position in np.flatnonzero(np.isin(state.status, self._statuses)).tolist():
+        for position in np.flatnonzero(self._is_resident[state.status]).tolist():
             line = lines.get(pods[position].node)
             if line is not None and pods[position].preemptable:
                 found.append(Resident(state, position, line, shapes[position]))

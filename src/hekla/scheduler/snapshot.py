@@ -26,7 +26,15 @@ _pod_order = attrgetter("index", "created", "uid")  # as Pod.order
 _role, _status, _gated, _priority, _claims, _condition = map(
     attrgetter, ("role", "status", "gated", "priority", "claims", "condition")
 )
-_ALLOCATED = np.isin(np.arange(len(PodStatus)), ALLOCATED_STATUSES)
+
+
+def among(statuses: Sequence[PodStatus]) -> Flags:
+    """A table that says of a column of statuses which are among these: for a few pods far quicker than `np.isin`."""
+    found: Flags = np.isin(np.arange(len(PodStatus)), statuses)
+    return found
+
+
+IS_ALLOCATED = among(ALLOCATED_STATUSES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +151,7 @@ def build_group(
     best_effort = np.array([pod.shape.best_effort for pod in ordered], dtype=bool)
     pending = status == PodStatus.PENDING
     counts = tuple(np.bincount(status, minlength=len(PodStatus)).tolist())
-    allocated = requests[shape[_ALLOCATED[status]]].sum(axis=0)
+    allocated = requests[shape[IS_ALLOCATED[status]]].sum(axis=0)
     gated_request = requests[shape[pending & gated]].sum(axis=0)
     minimum = columns.row(row.min_resources or {})
     missing = np.maximum(np.maximum(minimum - allocated, 0.0) - gated_request, 0.0)
