@@ -108,14 +108,15 @@ def _show_image(root: str, plan: RootPlan, *, strict: bool) -> None:
     for link, folder in zip(links, folders, strict=True):
         if not os.path.islink(link):
             os.symlink(folder, link)
+    mounts = _mount_points(plan["scratch"]) if plan["base"] == "/" else []
     for name in sorted({name for folder in folders for name in os.listdir(folder)} - _OWN):
         found = [f"{link}/{name}" for link in links if os.path.lexists(f"{link}/{name}")]
         if name in _FRESH and plan["base"] == "/":
             found = [each for each in found if not each.startswith(f"{links[-1]}/")]
-        _show_entry(found, f"{root}/{name}", name, plan, strict=strict)
+        _show_entry(found, f"{root}/{name}", name, plan, mounts, strict=strict)
 
 
-def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
+def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, mounts: list[str], *, strict: bool) -> None:
     """One top-level entry, from the folders that have it, the top one first."""
     kinds = [stat.S_IFMT(os.lstat(each).st_mode) for each in found]
     folders = kinds.count(stat.S_IFDIR)
@@ -123,7 +124,7 @@ def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, *, str
         raise OSError(0, f"/{name} is a folder in one layer of the image and a link or file in another")
     if folders:
         os.mkdir(target, 0o755)
-        _overlay(found, target, name, plan, strict=strict)
+        _overlay(found, target, name, plan, mounts, strict=strict)
     elif kinds and kinds[0] == stat.S_IFLNK:
         os.symlink(os.readlink(found[0]), target)
     elif kinds and kinds[0] == stat.S_IFREG and found[0] != f"lower-{len(plan['above'])}/{name}":
@@ -131,7 +132,7 @@ def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, *, str
         sys_.bind(found[0], target, read_only=True)
 
 
-def _overlay(found: list[str], target: str, name: str, plan: RootPlan, *, strict: bool) -> None:
+def _overlay(found: list[str], target: str, name: str, plan: RootPlan, mounts: list[str], *, strict: bool) -> None:
     """Show one directory. `strict`: one that cannot be overlaid is an error, even where it may be shown read-only."""
     upper, work = f"upper/{name}", f"work/{name}"
     os.makedirs(upper, exist_ok=True)
@@ -147,7 +148,7 @@ def _overlay(found: list[str], target: str, name: str, plan: RootPlan, *, strict
     options = f"lowerdir={':'.join(found)},upperdir={upper},workdir={work}"
     if plan["user_namespace"]:
         options += ",userxattr"
-    below_it = _mounts_below(machines, plan["scratch"]) if machines else []
+    below_it = _outermost_below(machines, mounts) if machines else []
     try:
         sys_.mount("hekla", target, "overlay", _SAFE, options)
     except OSError:
@@ -305,14 +306,18 @@ def _seal(volumes: frozenset[str]) -> None:
             sys_.make_read_only(path, below=False)
 
 
-def _mounts_below(path: str, ours: str) -> list[str]:
-    """The host's mount points strictly below `path`, outermost only; `ours` is where we have mounted things."""
-    found: list[str] = []
+def _mount_points(ours: str) -> list[str]:
+    """The host's, in order; `ours` is where we have mounted things. To read them takes long where there are many."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        points = sorted(line.split(" ")[4].encode().decode("unicode_escape") for line in table)
-    for point in points:
-        if point.startswith(ours + "/"):
-            continue
+        points = [line.split(" ", 5)[4] for line in table]
+    plain = (point.encode().decode("unicode_escape") if "\\" in point else point for point in points)
+    return sorted(point for point in plain if not point.startswith(ours + "/"))
+
+
+def _outermost_below(path: str, mounts: list[str]) -> list[str]:
+    """The mount points strictly below `path` that are below no other of them."""
+    found: list[str] = []
+    for point in mounts:
         if point.startswith(path + "/") and not any(point.startswith(outer + "/") for outer in found):
             found.append(point)
     return found
