@@ -130,8 +130,13 @@ class GroupState:
             self.node = np.full(len(self.status), -1, dtype=np.int64)
         assert self.node is not None
         assert isinstance(self.counts, list)
-        self.status[positions] = after
-        self.node[positions] = nodes
+        if len(positions) == 1:
+            # One cell is set several times faster by its number than through an array of one.
+            at = int(positions[0])
+            self.status[at], self.node[at] = after, nodes if isinstance(nodes, int) else nodes[0]
+        else:
+            self.status[positions] = after
+            self.node[positions] = nodes
         self.counts[before] -= len(positions)
         self.counts[after] += len(positions)
 
