@@ -56,6 +56,9 @@ _WEBHOOK_SECONDS = 5.0
 # Whose death is sought: between two writes that belong together, chance alone would hardly ever strike.
 _PREY = ("", "", "", "controllers PUT", "controllers DELETE", "controllers PATCH", "scheduler P", "builtins DELETE")
 _PREY_KILLS = 20.0  # times as likely
+# Whose watches are worse than all others'.
+_DEAF = ("", "", "builtins", "controllers", "scheduler")
+_DEAF_FAULTS = 0.3
 _REFUSALS: tuple[type[ApiError], ...] = (Conflict, TooManyRequests, InternalError, ServiceUnavailable, Timeout)
 _UNREADABLE: tuple[type[ApiError], ...] = (TooManyRequests, InternalError, ServiceUnavailable)
 
@@ -70,6 +73,7 @@ class Trouble:
         self.longest_delay = self.rng.choice((0.2, 2.0, 20.0, 600.0))
         self.kills_left = self.rng.randint(0, 6)
         self.prey = self.rng.choice(_PREY)
+        self.deaf = self.rng.choice(_DEAF)
         self.webhook = "up"
         self.raging = False
         self.over: asyncio.Event
@@ -84,8 +88,9 @@ class Trouble:
         self.raging = False
         self.over.set()
 
-    def strikes(self) -> bool:
-        return self.raging and self.rng.random() < self.weather.faults
+    def strikes(self, watcher: str = "") -> bool:
+        worst = _DEAF_FAULTS if watcher and watcher == self.deaf and self.weather.faults else 0.0
+        return self.raging and self.rng.random() < max(self.weather.faults, worst)
 
     def kills(self, request: str) -> bool:
         """Whether the one who makes this request, "component METHOD", dies of it."""
@@ -154,7 +159,7 @@ class FaultyConnection(Severable):
         """A watch, as it comes through: late, twice, in part, or not any more."""
         trouble = self._trouble
         async for chunk in chunks:
-            fault = trouble.rng.choice(_WATCH_FAULTS) if trouble.strikes() else ""
+            fault = trouble.rng.choice(_WATCH_FAULTS) if trouble.strikes(self._name) else ""
             if fault:
                 trouble.tell(f"{self._name} watch {path.partition('?')[0]}: {fault}")
             match fault:

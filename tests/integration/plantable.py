@@ -33,12 +33,6 @@ FAULTS: tuple[Planted, ...] = (
         "        self._waiting.pop(job.uid, None)",
     ),
     Planted(
-        "a command that was carried out is carried out again",
-        "controllers/job/commands.py",
-        "if begun.isdigit() and int(begun) < job.version:",
-        "if False:",
-    ),
-    Planted(
         "own writes are not waited for",
         "controllers/runner.py",
         "if informer.revision < revision:",

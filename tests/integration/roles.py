@@ -125,6 +125,12 @@ async def _give_way(world: FaultyWorld, role: Role) -> None:
     await world.client.delete(SECRET, f"{role.name}-ssh", "default")
 
 
+async def _leave_the_name(world: FaultyWorld, role: Role) -> None:
+    """Another Job has a pod of the name that the Job's pod needs; until it goes, the Job waits."""
+    await asyncio.sleep(world.trouble.rng.uniform(0, _SOME_SECONDS))
+    await world.client.delete(JOB, "same-name", "default")
+
+
 async def _wait_outside(world: FaultyWorld, role: Role) -> None:
     """A gang waits for room in its queue; the queue is closed, then there is room, then the queue is opened."""
     await world.trouble.over.wait()
@@ -179,6 +185,10 @@ ROLES: tuple[Role, ...] = (
     Role("elastic", new_job("elastic", [task("main", 4, ENDLESS)], minAvailable=1), _RUNNING, _MAYBE, room=4),
     Role("patient", new_job("patient", _MIXED, minAvailable=2, maxRetry=2, **_LATER), _FAILED, _MAYBE, retries=2),
     Role("robbed", job("robbed", 2, seconds=3, plugins=_WITH_KEYS), _COMPLETED, _MAYBE, _give_way, retries=0),
+    Role(
+        "same", new_job("same", [task("name-main", 1, 3)], minAvailable=1), _COMPLETED, _MAYBE, _leave_the_name,
+        retries=0,
+    ),
     Role("outsider", job("outsider", 2, seconds=3, queue="small"), _COMPLETED, _MAYBE, _wait_outside, retries=0),
     Role("urgent", job("urgent", 3, seconds=4, priorityClassName="urgent"), _COMPLETED, _MAYBE, retries=0),
 )  # fmt: skip
@@ -196,7 +206,7 @@ def cast(rng: random.Random, cores: int) -> list[Role]:
 
 
 async def prepare(world: FaultyWorld, roles: Sequence[Role]) -> None:
-    """What the roles need: queues, and somebody else's Secret."""
+    """What the roles need: queues, other Jobs, and somebody else's Secret."""
     names = {role.name for role in roles}
     if "sideline" in names:
         await _open_queue(world, "upper", parent="root")
@@ -207,6 +217,9 @@ async def prepare(world: FaultyWorld, roles: Sequence[Role]) -> None:
         await _open_queue(world, "small", capability={"cpu": "2"})
         await world.client.create(JOB, job("filler", 1, seconds=ENDLESS, queue="small"))
         await world.until_phase("Running", "filler")
+    if "same" in names:
+        await world.client.create(JOB, job("same-name", 1, seconds=ENDLESS))
+        await world.until_phase("Running", "same-name")
     if "robbed" in names:
         metadata = {"name": "robbed-ssh", "namespace": "default", "labels": SOMEBODYS}
         await world.client.create(SECRET, {"metadata": metadata, "data": {"id_rsa": "bWluZQ=="}})
