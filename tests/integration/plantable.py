@@ -41,8 +41,8 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "another job's pod is taken for one's own",
         "controllers/job/writer.py",
-        "            if not is_owned_by(found, job.obj):\n                return result",
-        "            if False:\n                return result",
+        "            if found is None or not is_owned_by(found, job.obj):\n",
+        "            if found is None:\n",
     ),
     Planted(
         "what a kill left over is left",
@@ -165,7 +165,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "what plugins made is left when a job ends",
         "controllers/job/controller.py",
-        "if any(name.startswith(_PLUGIN) for name in records):",
+        "if scene.group is not None or any(name.startswith(_PLUGIN) for name in records):",
         "if False:",
     ),
     Planted(

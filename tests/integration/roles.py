@@ -173,7 +173,7 @@ ROLES: tuple[Role, ...] = (
     Role("stormy", job("stormy", 2, seconds=8, maxRetry=50), _COMPLETED, _MAYBE, _suspend_and_resume),
     Role("chain", new_job("chain", _CHAIN, minAvailable=1), _COMPLETED, _MAYBE, retries=0),
     Role(
-        "brief", job("brief", 2, seconds=2, ttlSecondsAfterFinished=5), frozenset({GONE}), frozenset({GONE}),
+        "brief", job("brief", 2, seconds=2, ttlSecondsAfterFinished=5), frozenset({GONE}), _MAYBE | {GONE},
         late=_COMPLETED,
     ),
     Role("deleted", job("deleted", 3, seconds=ENDLESS), frozenset({GONE}), frozenset({GONE}), _delete),

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hekla.api.batches import BATCH_PATH
-from hekla.api.kinds import COMMAND, JOB, POD, QUEUE
+from hekla.api.kinds import COMMAND, CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Obj
+from hekla.api.meta import controller_of, name_of
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.transport import Answer
 from hekla.errors import Disconnected, ServiceUnavailable
@@ -126,21 +127,57 @@ def test_a_queue_does_not_keep_what_it_held_for_a_moment() -> None:
     in_world(script)
 
 
-class StallingWorld(World):
-    """The watches of one component for paths with `part` in them can be stalled."""
+def test_what_one_makes_who_has_not_heard_of_a_jobs_end_goes_too() -> None:
+    """An old leader whose picture of Jobs was old made Services and the like again, and there they stayed."""
+    world = StallingWorld("old controllers", "/jobs", until_told="GET /api/v1/pods")
 
-    def __init__(self, component: str, part: str) -> None:
+    async def script(_: World) -> None:
+        await world.client.create(JOB, job("steady", 2, seconds=5))
+        await world.until_phase("Running", "steady")
+        world.start("controllers", "old controllers")
+        await asyncio.sleep(1)
+        world.watches.stall()
+        await world.until_phase("Completed", "steady")
+        await asyncio.sleep(1)
+        world.told.set()
+        made = {"steady", "steady-svc"}
+        await world.until(lambda: made <= {name_of(one) for one in _objects(world)}, "the old leader makes them again")
+        await world.until(lambda: not _objects(world), "they are gone")
+
+    in_world(script, world=world)
+
+
+class StallingWorld(World):
+    """The watches of one component for paths with `part` in them can be stalled.
+
+    What it asks that begins with `until_told` waits until it is `told`.
+    """
+
+    def __init__(self, component: str, part: str, *, until_told: str = "") -> None:
         super().__init__()
         self._component = component
         self._part = part
+        self._until_told = until_told
+        self.told = asyncio.Event()
         self.watches: Stalling
 
     def connect(self, name: str) -> Severable:
         inner = InProcessTransport(self.app)
         if name != self._component:
             return Severable(inner)
-        self.watches = Stalling(inner, self._part)
+        asked = Disturbed(inner, self._wait_until_told)
+        self.watches = Stalling(asked, self._part)
         return self.watches
+
+    async def _wait_until_told(self, request: str) -> Answer | None:
+        if self._until_told and request.startswith(self._until_told):
+            await self.told.wait()
+        return None
+
+
+def _objects(world: World) -> list[Obj]:
+    """What plugins and the gang of a Job need."""
+    return [one for kind in (SERVICE, CONFIG_MAP, POD_GROUP) for one in world.store.objects(kind) if controller_of(one)]
 
 
 def _bound_by(commit: Commit) -> int:

@@ -177,7 +177,9 @@ class JobController:
         await self._write.delete_pods(job, targets)
         await self._write.delete_group(job, scene.group)
         records = _records(job)
-        if any(name.startswith(_PLUGIN) for name in records):
+        # A group that is there though nothing is recorded was made by one who had not heard that it is over, and what
+        # plugins ask for is made before the group.
+        if scene.group is not None or any(name.startswith(_PLUGIN) for name in records):
             await self._objects.remove(job, _wanted(configured_plugins(job, self._plugins), job))
         status["controlledResources"] = {name: value for name, value in records.items() if not name.startswith(_PLUGIN)}
         first_look = not (job.obj.get("status") or {}).get("runningDuration")
