@@ -44,7 +44,7 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while text not in self.seen:
             assert time.monotonic() < deadline, f"{text!r} did not come; seen: {self.seen[-2000:]!r}"
-            self._read(1.0)
+            self.read(1.0)
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -53,19 +53,19 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"still running; seen: {self.seen[-2000:]!r}"
-            self._read(0.2)
+            self.read(0.2)
         return self.process.returncode
 
-    def _read(self, seconds: float) -> None:
+    def read(self, seconds: float) -> None:
         if select.select([self._master], [], [], seconds)[0]:
             with contextlib.suppress(OSError):
                 self.seen += os.read(self._master, 1 << 16).decode(errors="replace")
 
 
 @contextlib.contextmanager
-def terminal(*command: str | Path) -> Iterator[Terminal]:
+def terminal(*command: str | Path, **variables: str) -> Iterator[Terminal]:
     master, slave = pty.openpty()
-    environment = {**clean_environment(), "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    environment = {**clean_environment(), "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **variables}
     process = subprocess.Popen(
         [HEKLA, *command], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
         preexec_fn=_take_terminal,
@@ -103,6 +103,18 @@ def test_a_second_ctrl_c_cancels_the_job(cluster: LocalCluster, job: Path) -> No
         assert screen.wait() == 130
     assert "cancelled" in screen.seen
     eventually(lambda: "asked" not in cluster.names("vcjob"))
+
+
+def test_ctrl_c_again_and_again_leaves_nothing_of_a_run_behind(job: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with terminal("run", job, XDG_STATE_HOME=str(tmp_path), TMPDIR=str(folder)) as screen:
+        screen.wait_for("Starting a cluster")
+        while screen.process.poll() is None:
+            screen.type("\x03")
+            screen.read(0.05)
+    assert screen.process.returncode == 130
+    assert not list(folder.iterdir())
 
 
 def test_detaching_leaves_the_job_running(cluster: LocalCluster, job: Path) -> None:

@@ -18,7 +18,9 @@ PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 from hekla.local.supervisor import Component, ComponentFailed, Supervisor
+from hekla.log import configure_logging
 
+configure_logging("info")
 directory, kind = Path(sys.argv[1]), sys.argv[2]
 
 async def steady(ready):
@@ -36,11 +38,13 @@ async def broken(ready):
 supervisor = Supervisor(directory / "status.json")
 supervisor.open()
 try:
-    names = ["a", "b"] if kind == "steady" else ["a"]
-    run = {"steady": steady, "broken": broken, "curious": curious}[kind]
+    names = {"steady": ["a", "b"], "hasty": [f"c{index}" for index in range(40)]}.get(kind, ["a"])
+    run = {"broken": broken, "curious": curious}.get(kind, steady)
     kept, other = (os.open(directory / name, os.O_RDWR | os.O_CREAT) for name in ("kept", "other"))
     for name in names:
         supervisor.launch(Component(name, run, directory / f"{name}.log", keeps=(kept,)))
+        if kind == "hasty":
+            supervisor.stop([name])
     words = {}
     supervisor.wait_until_ready(told=words.__setitem__)
     print(dict(sorted(words.items())), flush=True)
@@ -64,7 +68,7 @@ def supervisor(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 @contextlib.contextmanager
 def start(directory: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", PROGRAM, str(directory), kind]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
     finally:
@@ -96,6 +100,13 @@ def test_stopping_ends_every_component(supervisor: subprocess.Popen[str], tmp_pa
     supervisor.send_signal(signal.SIGTERM)
     assert supervisor.wait(20) == 0
     assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_component_that_is_to_stop_as_soon_as_it_was_forked_does(tmp_path: Path) -> None:
+    with start(tmp_path, "hasty") as process:
+        output, _ = process.communicate(timeout=50)
+    assert "closed" in output
+    assert "component did not stop" not in output
 
 
 def test_components_stop_when_the_supervisor_is_killed(supervisor: subprocess.Popen[str], tmp_path: Path) -> None:

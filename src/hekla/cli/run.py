@@ -91,6 +91,8 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
             leaving.callback(shutil.rmtree, directory, ignore_errors=True)
         launched = _launch(directory, temporary, size)
         leaving.callback(launched.stop)
+        # A second Ctrl-C does not keep us from leaving nothing behind.
+        leaving.callback(signal.signal, signal.SIGINT, signal.SIG_IGN)
         _wait_until_it_takes_jobs(launched)
         yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), launched
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from hekla.errors import HeklaError, UsageError
 from hekla.local.components import ClusterSettings
 from hekla.local.layout import Layout
-from hekla.local.supervisor import stop_with_parent
+from hekla.local.supervisor import fork_deaf, listen_again, stop_with_parent
 from hekla.log import configure_logging, get_logger
 
 log = get_logger("supervisor")
@@ -85,7 +85,7 @@ def launch_cluster(settings: ClusterSettings, *, outlives_us: bool) -> LaunchedC
     os.set_blocking(read_end, False)
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    pid = fork_deaf()
     if pid == 0:
         os.close(read_end)
         if not outlives_us:
@@ -100,6 +100,7 @@ def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> None:
     code = 1
     try:
         os.setsid()
+        listen_again()
         output = os.open(layout.log_of("up"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (output, 1), (output, 2)):

@@ -38,6 +38,7 @@ _STOP_SECONDS = 10.0
 _LONGEST_BACK_OFF = 3.0
 _STEADY_SECONDS = 10.0
 _MOST_DESCRIPTORS = 4096
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 Ready = Callable[[str], None]
 
@@ -85,7 +86,7 @@ class Supervisor:
         """Take over SIGTERM, SIGINT and SIGCHLD. Call once, in the main thread."""
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in _STOP_SIGNALS:
             # Whoever started us with nohup wants us to stay.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._ask_to_stop)
@@ -161,7 +162,7 @@ class Supervisor:
         sys.stdout.flush()
         sys.stderr.flush()
         ourselves = os.getpid()
-        pid = os.fork()
+        pid = fork_deaf()
         if pid == 0:
             _become(process.component, write_end, ourselves, self.log_level)
         os.close(write_end)
@@ -230,8 +231,9 @@ def _become(component: Component, ready_pipe: int, parent: int, log_level: str) 
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        for number in (*_STOP_SIGNALS, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
+        listen_again()
         stop_with_parent(parent)
         _close_all_but(0, 1, 2, ready_pipe, *component.keeps)
         _redirect(component.log)
@@ -273,6 +275,22 @@ def expect_many_objects() -> None:
     and again costs a component up to a third of its time and finds nothing."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+def fork_deaf() -> int:
+    """Fork a child that hears no request to stop before it calls `listen_again`.
+
+    One that came earlier would go to the handler of its parent, which does nothing here, and be lost.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    pid = os.fork()
+    if pid != 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def listen_again() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
 
 
 def stop_with_parent(parent: int) -> None:
