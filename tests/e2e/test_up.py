@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import stat
 import subprocess
@@ -9,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.local_cluster import HEKLA, clean_environment
+from tests.e2e.local_cluster import HEKLA, clean_environment, start_cluster
+from tests.eventually import eventually
 
 
 def hekla(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [HEKLA, *arguments], capture_output=True, text=True, timeout=90, env=clean_environment(), cwd=cwd
+        [HEKLA, *arguments], capture_output=True, text=True, timeout=50, env=clean_environment(), cwd=cwd
     )
     assert "Traceback" not in done.stdout + done.stderr
     assert "This is a bug" not in done.stderr
@@ -70,3 +73,15 @@ def test_down_where_nothing_is_says_so(tmp_path: Path) -> None:
     done = hekla("down", "--data-dir", tmp_path / "nowhere", cwd=tmp_path)
     assert done.returncode == 0
     assert "No cluster was running" in done.stdout
+
+
+def test_status_tells_that_the_api_server_cannot_start(tmp_path: Path) -> None:
+    with start_cluster(tmp_path / "data", "--nodes=0", "--simulated-nodes=1") as cluster:
+        for path in (tmp_path / "data").glob("state.db*"):
+            path.unlink()
+        (tmp_path / "data/state.db").write_bytes(b"no database" * 1000)
+        os.kill(cluster.components()["apiserver"]["pid"], signal.SIGKILL)
+        eventually(lambda: cluster.components()["apiserver"]["restarts"] > 2)
+        done = hekla("status", "--data-dir", tmp_path / "data", cwd=tmp_path)
+    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("apiserver")] == ["Starting"]
+    assert "simulated-0" not in done.stdout

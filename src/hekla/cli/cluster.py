@@ -133,7 +133,8 @@ def status(cluster: ClusterOptions, output: str) -> int:
 
     layout = cluster.layout()
     running = inspect(layout.root)
-    nodes = _nodes(cluster) if running else []
+    # Asked only where somebody answers: while the API server is being started again, questions wait.
+    nodes = _nodes(cluster) if running is not None and running.serves else []
     if output == "json":
         document = {
             "dataDir": str(layout.root),

@@ -21,6 +21,11 @@ class RunningCluster:
     supervisor: int
     components: list[dict[str, object]]
 
+    @property
+    def serves(self) -> bool:
+        """Whether its API server is ready, as far as the supervisor knows."""
+        return any(part["name"] == "apiserver" and part["ready"] and part["pid"] for part in self.components)
+
 
 def inspect(data_dir: Path) -> RunningCluster | None:
     """The cluster running on this data dir, if one is."""

@@ -204,6 +204,7 @@ class Supervisor:
             delay = 0.0 if process.failures <= 1 else min(0.1 * 2**process.failures, _LONGEST_BACK_OFF)
             process.start_at = time.monotonic() + delay
             log.warning("component died", component=name, exit=ending, restart_in=f"{delay:.1f}s")
+            self._write_status()
 
     def _next_start(self) -> float:
         due = [process.start_at for process in self._processes.values() if process.start_at is not None]
