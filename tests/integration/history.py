@@ -21,6 +21,7 @@ from hekla.apiserver.store.store import ChangeType
 from tests.integration.stage import Commit, storage_of
 
 Amounts = dict[str, Decimal]
+ENDED = ("Completed", "Failed", "Terminated", "Aborted")
 # The labels of what a user has made for themselves: none of ours may touch it.
 SOMEBODYS = {"made-by": "somebody"}
 _JOBS, _PODS, _GROUPS, _NODES = map(storage_of, (JOB, POD, POD_GROUP, NODE))
@@ -69,6 +70,8 @@ class History:
         self.disturbed: set[str] = set()  # uids of PodGroups that lost a member, bound or not, or were changed
         self.used: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))  # node -> what its pods ask for
         self.made: Counter[tuple[str, str]] = Counter()  # uid of a Job, name of a pod -> how often it was made
+        self.ended_by: dict[str, str] = {}  # uid of a Job -> who wrote that it has ended
+        self.late: set[str] = set()  # uids of what was made for an ended Job by one who had not written that
         self.displaced: set[str] = set()  # uids of Jobs of which the scheduler removed a pod
         self.restarts: dict[str, int] = defaultdict(int)  # uid of a Job -> how often it went into Restarting
         self.evicted: dict[str, float] = {}  # uid of a pod -> when the scheduler chose it as a victim
@@ -85,6 +88,8 @@ class History:
             self.writes[key].append(commit.at)
             steps.append(self._step(key[0], obj, change.type is ChangeType.DELETED, change.entry.revision))
         moment = Moment(commit.at, commit.actor, tuple(steps))
+        for step in steps:
+            self._note_end(step, commit.actor)
         if "scheduler" in commit.actor:
             self._note_displaced(moment)
         return moment
@@ -161,6 +166,14 @@ class History:
                 self.thinned.add(uid_of(group))
         if step.after is not None and is_victim(step.after) and not is_victim(step.before):
             self.evicted[uid_of(step.after)] = self.now
+
+    def _note_end(self, step: Step, actor: str) -> None:
+        if step.is_of(JOB) and phase_of(step.after) in ENDED and phase_of(step.before) not in ENDED:
+            self.ended_by[uid_of(step.obj)] = actor
+        owner = controller_of(step.obj) if step.before is None else None
+        job = self.get(JOB, owner["uid"]) if owner is not None else None
+        if job is not None and phase_of(job) in ENDED and self.ended_by[uid_of(job)] != actor:
+            self.late.add(uid_of(step.obj))
 
     def _note_displaced(self, moment: Moment) -> None:
         for step in moment.of(POD):

@@ -117,9 +117,12 @@ def _odd_end(world: FaultyWorld, role: Role) -> list[str]:
 
 
 def _pods_made_too_often(world: FaultyWorld, role: Role, retries: int) -> Iterator[str]:
-    """I7: where nobody else takes pods away, each is made once, and once more with each retry."""
+    """I7: where nobody else takes pods away, each is made once, and once more with each retry.
+
+    Nobody counts where Commands come in storms: those that find a restart under way kill again.
+    """
     job = world.job(role.name)
-    if not job or role.name in world.touched or job["metadata"]["generation"] > 1:
+    if not job or role.retries is None or role.name in world.touched or job["metadata"]["generation"] > 1:
         return
     for (uid, name), times in world.history.made.items():
         if uid == uid_of(job) and uid not in world.history.displaced and times > 1 + retries:
