@@ -101,7 +101,18 @@ def test_without_podman_there_is_one_error_with_the_remedy(tmp_path: Path, monke
 
 @pytest.mark.parametrize(
     "name",
-    ["--root=/tmp/x", "dir:/etc", "docker-archive:/tmp/x.tar", "containers-storage:x/y", "../x", "a b", "x:/y", ""],
+    [
+        "--root=/tmp/x",
+        "dir:/etc",
+        "docker-archive:/tmp/x.tar",
+        "docker-archive:x.tar",
+        "oci:x",
+        "containers-storage:x/y",
+        "../x",
+        "a b",
+        "x:/y",
+        "",
+    ],
 )
 def test_flags_and_paths_are_no_names_of_images(tmp_path: Path, name: str) -> None:
     with pytest.raises(ImageError, match="is not the name of an image"):
@@ -113,6 +124,8 @@ def test_flags_and_paths_are_no_names_of_images(tmp_path: Path, name: str) -> No
     [
         "busybox",
         "busybox:1.36",
+        "docker:27-dind",
+        "dir",
         "localhost:5000/a/b_c:v1.2-3",
         "ghcr.io/x/y@sha256:" + "a" * 64,
         "x/y:1@sha256:" + "0" * 64,

@@ -14,7 +14,7 @@ import pytest
 
 from hekla.api.kinds import Obj
 from hekla.node.hooks.images import ImageError, Images
-from hekla.node.unpacking import ready_image
+from hekla.node.unpacking import ReadyImage, ready_image
 from tests.node.rig import ACCOUNTS, Rig, phase, rig, state
 
 
@@ -75,6 +75,74 @@ def test_modes_and_owners_are_the_tarballs_and_names_of_users_mean_nothing(tmp_p
     found = {each.name: each.stat() for each in Path(image.base).iterdir()}
     assert {name: oct(each.st_mode & 0o7777) for name, each in found.items()} == {"tmp": "0o1777", "su": "0o4755"}
     assert {(each.st_uid, each.st_gid) for each in found.values()} == {(os.getuid(), os.getgid())}
+
+
+def links(path: Path, *members: tuple[str, bytes, str]) -> None:
+    with tarfile.open(path, "w") as archive:
+        for name, kind, leads_to in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mode = kind, leads_to, 0o777
+            archive.addfile(member)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("second", tarfile.LNKTYPE, "{outside}")],
+        [("second", tarfile.LNKTYPE, "../../../secret")],
+        [("way", tarfile.SYMTYPE, ".."), ("second", tarfile.LNKTYPE, "way/../../secret")],
+        [("way", tarfile.SYMTYPE, "{folder}"), ("second", tarfile.LNKTYPE, "way/secret")],
+        [("way", tarfile.SYMTYPE, "{outside}"), ("way", tarfile.REGTYPE, "")],
+        [("here", tarfile.DIRTYPE, ""), ("way", tarfile.SYMTYPE, "here"), ("way/file", tarfile.REGTYPE, "")],
+    ],
+)
+def test_a_tarballs_links_are_not_followed_on_this_machine(
+    tmp_path: Path, members: list[tuple[str, bytes, str]]
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    secret.chmod(0o600)
+    places = {"outside": str(secret), "folder": str(tmp_path)}
+    links(tmp_path / "app.tar", *((name, kind, leads_to.format(**places)) for name, kind, leads_to in members))
+    with pytest.raises(ImageError):
+        ready_image(container("app"), Images(table(tmp_path, "app: {root: app.tar}")), tmp_path / "node")
+    found = secret.stat()
+    assert (secret.read_text(), oct(found.st_mode & 0o777), found.st_nlink) == ("mine", "0o600", 1)
+
+
+def test_a_second_name_of_a_file_is_the_file_and_of_a_link_is_a_link(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    links(
+        tmp_path / "app.tar",
+        ("./file", tarfile.REGTYPE, ""),
+        ("second", tarfile.LNKTYPE, "/file"),
+        ("link", tarfile.SYMTYPE, str(secret)),
+        ("second-link", tarfile.LNKTYPE, "link"),
+    )
+    image = ready_image(container("app"), Images(table(tmp_path, "app: {root: app.tar}")), tmp_path / "node")
+    root = Path(image.base)
+    assert (root / "second").samefile(root / "file")
+    assert (root / "second-link").readlink() == secret
+    assert oct(secret.stat().st_mode & 0o777) == "0o600"
+
+
+@pytest.mark.parametrize("leads_to", ["{outside}", "/dev/zero"])
+def test_an_images_list_of_users_is_the_images_own(tmp_path: Path, leads_to: str) -> None:
+    (tmp_path / "passwd").write_text("app:x:7:8::/home/app:/bin/sh\n")
+    (tmp_path / "root/etc").mkdir(parents=True)
+    (tmp_path / "root/etc/passwd").symlink_to(leads_to.format(outside=tmp_path / "passwd"))
+    with pytest.raises(ImageError, match="not in its /etc/passwd"):
+        ReadyImage(["x"], base=str(tmp_path / "root"), user="app").identity()
+
+
+@pytest.mark.parametrize("user", ["app", "7:app", "4294967295", "7:" + 5000 * "9"])
+def test_a_user_without_a_number_is_refused(tmp_path: Path, user: str) -> None:
+    (tmp_path / "etc").mkdir()
+    for name in ("passwd", "group"):
+        (tmp_path / "etc" / name).write_text("app:x:seven:8::/:/bin/sh\n")
+    with pytest.raises(ImageError, match="which is none"):
+        ReadyImage(["x"], base=str(tmp_path), user=user).identity()
 
 
 def test_what_is_missing_is_named_with_the_hint(tmp_path: Path) -> None:

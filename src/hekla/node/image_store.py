@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import hashlib
 import os
@@ -45,4 +46,31 @@ def _as_written(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
     """
     if member.isdev():
         return None
-    return tarfile.tar_filter(member, target).replace(mode=member.mode, deep=False)
+    kept = tarfile.tar_filter(member, target).replace(mode=member.mode, deep=False)
+    name = Path(kept.name)
+    _refuse_detour(name.parent if kept.issym() else name, target)
+    return _second_name(kept, target) if kept.islnk() else kept
+
+
+def _refuse_detour(name: Path, target: str) -> None:
+    """An image's links lead around in its containers; followed here they lead around on this machine."""
+    walked = Path(target)
+    for part in name.parts:
+        walked /= part
+        if part == ".." or walked.is_symlink():
+            raise OSError(0, f"{name} leads through a link or outside")
+
+
+def _second_name(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
+    """A hard link: of a file unpacked before it, and of nothing else."""
+    first = Path(member.linkname.lstrip("/"))
+    _refuse_detour(first.parent, target)
+    found = target / first
+    if not os.path.lexists(found):
+        raise OSError(0, f"{member.name} is a second name of {first}, which is not there")
+    if not found.is_symlink():
+        return member.replace(linkname=str(first), deep=False)
+    # To a second name of a link tarfile gives a mode, which goes to what the link leads to.
+    link = copy.copy(member)
+    link.type, link.linkname = tarfile.SYMTYPE, str(found.readlink())
+    return link

@@ -24,8 +24,11 @@ from hekla.node.image_store import extract, once
 
 log = get_logger("node")
 
-# [registry[:port]/]path[:tag][@digest]. Podman also takes flags and paths of this machine for a name; pods may not.
-_REFERENCE = re.compile(r"\w[\w.-]*(:\d+)?(/\w[\w.-]*)*(:\w[\w.-]{0,127})?(@\w+:[0-9a-f]{32,})?", re.ASCII)
+# [registry[:port]/]path[:tag][@digest]. Podman also takes flags and files of this machine for a name; pods may not.
+_FILES = "dir|oci|oci-archive|docker-archive|docker-daemon|containers-storage|tarball|sif|ostree"
+_REFERENCE = re.compile(
+    rf"(?!({_FILES}):)\w[\w.-]*(:\d+)?(/\w[\w.-]*)*(:\w[\w.-]{{0,127}})?(@\w+:[0-9a-f]{{32,}})?", re.ASCII
+)
 
 _PULL_SECONDS = 3600.0
 _ASK_SECONDS = 60.0

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import stat
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hekla.api.kinds import Obj
+from hekla.node import syscalls as sys_
 from hekla.node.hooks.images import Image, ImageError, ImageMissing, Images, command_line
 from hekla.node.image_store import extract, once
 from hekla.node.podman import Podman
+
+_LONGEST_LIST = 1 << 20  # characters of an image's list of users that are read
+_NOBODY = 2**32 - 1  # to the kernel: no user at all
 
 
 @dataclass(frozen=True)
@@ -32,26 +38,26 @@ class ReadyImage:
     def identity(self) -> tuple[int, int]:
         """The numbers of the image's user and group. Raises ImageError for a name that is not in its lists."""
         user, _, group = self.user.partition(":")
-        uid, gid = (int(user or 0), 0) if user.isdigit() or not user else self._numbers_of(user)
+        uid, gid = (_number(user or "0"), 0) if user.isdecimal() or not user else self._numbers_of(user)
         if group:
-            gid = int(group) if group.isdigit() else self._number_of_group(group)
+            gid = _number(group) if group.isdecimal() else self._number_of_group(group)
         return uid, gid
 
     def _numbers_of(self, user: str) -> tuple[int, int]:
         for words in self._entries("passwd", 0, user):
-            return int(words[2]), int(words[3])
+            return _number(words[2]), _number(words[3])
         raise ImageError(f"the image's user {user!r} is not in its /etc/passwd")
 
     def _number_of_group(self, group: str) -> int:
         for words in self._entries("group", 0, group):
-            return int(words[2])
+            return _number(words[2])
         raise ImageError(f"the image's group {group!r} is not in its /etc/group")
 
     def _entries(self, table: str, column: int, value: str) -> Iterator[list[str]]:
         for folder in (*self.above, self.base):
-            for line in _lines(Path(folder, "etc", table)):
+            for line in _lines(folder, f"etc/{table}"):
                 words = line.split(":")
-                if len(words) > max(column, 2) and words[column] == value:
+                if len(words) > 3 and words[column] == value:
                     yield words
 
 
@@ -107,8 +113,27 @@ def _unpack(source: Path, target: Path) -> None:
         extract(archive, target)
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(folder: str, path: str) -> list[str]:
+    """Of a file in the folder; none where there is no such file. An image's links do not lead out of the image."""
     try:
-        return path.read_text(errors="replace").splitlines()
+        with ExitStack() as stack:
+            root = _closed_with(stack, os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+            found = _closed_with(stack, sys_.open_beneath(root, path))
+            if not stat.S_ISREG(os.fstat(found).st_mode):
+                return []
+            with Path(f"/proc/self/fd/{found}").open(errors="replace") as table:
+                return table.read(_LONGEST_LIST).splitlines()
     except OSError:
         return []
+
+
+def _closed_with(stack: ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _number(text: str) -> int:
+    number = int(text) if text.isdecimal() and len(text) < 11 else _NOBODY
+    if number >= _NOBODY:
+        raise ImageError(f"the image's user or group has the number {text!r}, which is none")
+    return number
