@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
-from hekla.cli.progress import dependency_reason, waiting_reason
+from hekla.cli.progress import dependency_reason, told_reason, waiting_reason
 from tests import make
 
 UNSCHEDULABLE = {
@@ -45,3 +45,32 @@ def test_a_task_without_pods_that_depends_on_others_waits_for_them() -> None:
     assert dependency_reason(job, [pod]) == ("WaitingForDependency", "task second waits for first")
     other = {"metadata": {"name": "j-second-0", "annotations": {"volcano.sh/task-spec": "second"}}}
     assert dependency_reason(job, [pod, other]) == ("", "")
+
+
+def waiting_pod(*conditions: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "j-w-0"}, "spec": spec, "status": {"phase": "Pending", "conditions": list(conditions)}}
+
+
+def test_a_code_without_a_sentence_has_that_of_the_pod() -> None:
+    pod = waiting_pod({"type": "PodScheduled", "status": "False", "message": "0/1 nodes are unavailable"})
+    said = group({REASON_ANNOTATION: "NoNodeMatches"}, {"type": "Scheduled", "status": "True"})
+    assert waiting_reason(said, [pod]) == ("NoNodeMatches", "0/1 nodes are unavailable")
+    assert told_reason(*waiting_reason(said, [])) == "NoNodeMatches"
+
+
+def test_pods_nobody_looks_at_wait_for_the_scheduler_they_name() -> None:
+    code, sentence = waiting_reason(group({}), [waiting_pod(schedulerName="other")])
+    assert code == "WaitingForScheduler"
+    assert "'other'" in sentence
+    assert waiting_reason(group({}), [waiting_pod(schedulerName="volcano")]) == ("", "")
+    assert waiting_reason(group({}), [waiting_pod({"type": "PodScheduled"}, schedulerName="other")]) == ("", "")
+
+
+def test_a_container_that_ends_again_and_again_is_told_though_its_pod_runs() -> None:
+    crashing = {
+        "restartCount": 2,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 3}},
+    }
+    pod = {"metadata": {"name": "j-w-0"}, "spec": {}, "status": {"phase": "Running", "containerStatuses": [crashing]}}
+    assert waiting_reason(group({}), [pod]) == ("CrashLoopBackOff", "j-w-0: exit code 3, started again 2×")

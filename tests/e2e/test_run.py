@@ -80,6 +80,23 @@ def test_a_job_too_big_for_the_machine_exits_with_2_and_names_the_flag(tmp_path:
     assert "--node-cpu" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        ("nodeSelector: {disk: fast}", 2, "1 node(s) didn't match Pod's node affinity/selector"),
+        ("volumes: [{name: data, persistentVolumeClaim: {claimName: none}}]", 2, 'claim "none" not found'),
+        ("schedulerName: other", 2, "no scheduler called 'other'"),
+        ("priorityClassName: urgent", 1, "no PriorityClass with name urgent was found"),
+    ],
+)
+def test_what_can_never_start_is_not_waited_for(tmp_path: Path, spec: str, status: int, expected: str) -> None:
+    text = JOB.replace("restartPolicy: Never", "restartPolicy: Never\n          {spec}")
+    done = run(write(tmp_path, text, spec=spec), tmp_path)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert expected in done.stderr.splitlines()[1]
+    assert "--node-cpu" not in done.stderr
+
+
 def test_a_command_that_does_not_exist_is_the_pods_reason(tmp_path: Path) -> None:
     done = run(write(tmp_path, JOB, command='["no-such-program"]'), tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr

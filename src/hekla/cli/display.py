@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of, parse_timestamp
 from hekla.cli.output import duration
-from hekla.cli.progress import TaskRow, is_finished, phase_of, retries_of, task_rows, waiting_reason
+from hekla.cli.progress import TaskRow, is_finished, phase_of, retries_of, task_rows, told_reason, waiting_reason
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -44,7 +44,7 @@ class PlainDisplay:
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         rows = task_rows(job, pods)
         code, sentence = waiting_reason(group, pods)
-        waiting = f" ({code}: {sentence})" if code and not _any_running(rows) and not is_finished(job) else ""
+        waiting = f" ({told_reason(code, sentence)})" if code and not is_finished(job) else ""
         retried = f" ({retries_of(job)})" if retries_of(job) else ""
         line = f"{name_of(job)}: {phase_of(job)}{retried}, {_counts(rows)}{waiting}"
         if line != self._last:
@@ -138,13 +138,9 @@ class LiveDisplay:
                 *map(_or_dot, (row.pending, row.running, row.done, row.failed, row.restarts)),
             )
         code, sentence = waiting_reason(self._group, self._pods)
-        if code and not _any_running(rows) and not is_finished(job):
-            return Group(table, Text(f"{code}: {sentence}", style="yellow"))
+        if code and not is_finished(job):
+            return Group(table, Text(told_reason(code, sentence), style="yellow"))
         return table
-
-
-def _any_running(rows: list[TaskRow]) -> bool:
-    return any(row.running or row.done or row.failed for row in rows)
 
 
 def _counts(rows: list[TaskRow]) -> str:

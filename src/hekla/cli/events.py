@@ -48,10 +48,10 @@ async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
         for event in listed
         if event["involvedObject"].get("uid") in about or event["involvedObject"].get("name") == group
     ]
-    return sorted(mine, key=_time)
+    return sorted(mine, key=time_of_event)
 
 
-def _time(event: Obj) -> str:
+def time_of_event(event: Obj) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp"))
 
 
@@ -59,7 +59,7 @@ def _row(event: Obj, now: datetime) -> list[object]:
     about = event["involvedObject"]
     times = f" (×{event['count']})" if int(event.get("count") or 1) > 1 else ""
     return [
-        age(parse_timestamp(_time(event)), now),
+        age(parse_timestamp(time_of_event(event)), now),
         event.get("type", ""),
         f"{about.get('kind', '').lower()}/{about.get('name', '')}",
         event.get("reason", ""),

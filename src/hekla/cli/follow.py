@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import urlencode
 
 from hekla.api.batch import JOB_NAME, TASK_SPEC
-from hekla.api.kinds import JOB, POD, POD_GROUP, Kind, Obj
+from hekla.api.kinds import EVENT, JOB, POD, POD_GROUP, Kind, Obj
 from hekla.api.meta import is_owned_by, labels_of, name_of, namespace_of, uid_of
 from hekla.cli.progress import is_finished
 from hekla.client.informer import Informer, Update
@@ -31,6 +31,9 @@ class Listener(Protocol):
 
     def log_line(self, pod: str, line: str) -> None:
         """A container wrote a line."""
+
+    def warned(self, reason: str, message: str) -> None:
+        """A controller complains about the job."""
 
     def say(self, text: str) -> None:
         """Something about the following itself that a person should know."""
@@ -56,6 +59,8 @@ class Follower:
         self._job = self._informer(JOB, rng, field_selector=f"metadata.name={name_of(job)}")
         self._group = self._informer(POD_GROUP, rng, field_selector=f"metadata.name={name_of(job)}-{self._uid}")
         self._pods = self._informer(POD, rng, label_selector=f"{JOB_NAME}={name_of(job)}")
+        about = f"involvedObject.uid={self._uid},type=Warning"
+        self._warnings = self._informer(EVENT, rng, field_selector=about)
         self._changed = asyncio.Event()
         self._streams: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._last_seen = job
@@ -72,8 +77,9 @@ class Follower:
         informers = [self._job, self._group, self._pods]
         for informer in informers:
             informer.subscribe(self._note)
+        self._warnings.subscribe(self._pass_on)
         async with asyncio.TaskGroup() as group:
-            watches = [group.create_task(informer.run()) for informer in informers]
+            watches = [group.create_task(informer.run()) for informer in [*informers, self._warnings]]
             watches.append(group.create_task(self._tell_synced(informers)))
             while self._lost is None and not (self._synced and self._ended()):
                 self._changed.clear()
@@ -135,6 +141,12 @@ class Follower:
             self._gone = update.new is None
             self._last_seen = obj
         self._changed.set()
+
+    def _pass_on(self, update: Update) -> None:
+        event = update.new
+        # That a gang waits for room is seen on its PodGroup, with the reason.
+        if event is not None and event.get("reason") != "PodGroupPending":
+            self._listener.warned(str(event.get("reason", "")), str(event.get("message", "")).strip())
 
     def _note_trouble(self, error: Exception) -> None:
         if not isinstance(error, Disconnected):

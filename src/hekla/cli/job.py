@@ -16,7 +16,16 @@ from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of
 from hekla.cli.output import age, duration, print_document, print_table
-from hekla.cli.progress import dependency_reason, failures, is_finished, phase_of, started_at, task_rows, waiting_reason
+from hekla.cli.progress import (
+    dependency_reason,
+    failures,
+    is_finished,
+    phase_of,
+    started_at,
+    task_rows,
+    told_reason,
+    waiting_reason,
+)
 from hekla.cli.submit import check_documents, create_document
 from hekla.cli.vcctl import is_vcctl, print_job, print_jobs
 from hekla.client.rest import Client
@@ -184,7 +193,7 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], group: Obj | None
         code, sentence = dependency_reason(found, pods)
     facts = [
         ("Name", f"{namespace_of(found)}/{name_of(found)}"),
-        ("Status", phase_of(found) + (f" ({code}: {sentence})" if code and not is_finished(found) else "")),
+        ("Status", phase_of(found) + (f" ({told_reason(code, sentence)})" if code and not is_finished(found) else "")),
         ("Queue", found["spec"].get("queue") or "default"),
         ("Min available", found["spec"].get("minAvailable", "")),
         ("Retries", f"{status.get('retryCount', 0)} of {found['spec'].get('maxRetry', 3)}"),

@@ -61,6 +61,9 @@ class _LogsOnly(PlainDisplay):
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """The state is not asked for here."""
 
+    def warned(self, reason: str, message: str) -> None:
+        """Nor is what keeps it from going on."""
+
     def say(self, text: str) -> None:
         click.echo(text, err=True)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hekla.api.batch import FINISHED_JOB_PHASES, TASK_SPEC, JobPhase
+from hekla.api.batch import FINISHED_JOB_PHASES, SCHEDULER_NAME, TASK_SPEC, JobPhase
 from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, is_deleting, parse_timestamp
@@ -62,10 +62,11 @@ def started_at(pods: Sequence[Obj]) -> datetime | None:
 
 
 def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
-    """(code, sentence) for a job that does not run: what its PodGroup says, or a stuck container's; or empty."""
-    stuck = stuck_reason(pods)
-    if stuck[0]:
-        return stuck
+    """(code, sentence) for a job that does not run: a container's that does not start or keep running, what the
+    PodGroup says, or that nobody says anything; or empty."""
+    stuck, crashing = stuck_reason(pods), _crash_reason(pods)
+    if stuck[0] or crashing[0]:
+        return stuck if stuck[0] else crashing
     if any((pod.get("status") or {}).get("phase") not in (None, "", PodPhase.PENDING) for pod in pods):
         # It has started: what kept it from starting is history.
         return "", ""
@@ -73,7 +74,15 @@ def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
         return "", ""
     said, (code, sentence) = annotations_of(group), _unschedulable(group)
     # The annotations are Hekla's and exact; a group scheduled by somebody else has the condition alone.
-    return said.get(REASON_ANNOTATION, code), said.get(MESSAGE_ANNOTATION) or sentence
+    code, sentence = said.get(REASON_ANNOTATION, code), said.get(MESSAGE_ANNOTATION) or sentence
+    if not code:
+        return _unattended(pods)
+    return code, sentence or _told_of_pods(pods)
+
+
+def told_reason(code: str, sentence: str) -> str:
+    """The two as people read them; a sentence may be on its way still."""
+    return f"{code}: {sentence}" if sentence else code
 
 
 def dependency_reason(job: Obj, pods: Sequence[Obj]) -> tuple[str, str]:
@@ -105,6 +114,42 @@ def stuck_reason(pods: Sequence[Obj]) -> tuple[str, str]:
             if reason in _STUCK or (reason == "ContainerCreating" and message):
                 return reason, f"{pod['metadata']['name']}: {message or reason}"
     return "", ""
+
+
+def _crash_reason(pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for a container that ends again and again; or empty."""
+    for pod in pods:
+        for status in _container_statuses(pod):
+            code = str(((status.get("state") or {}).get("waiting") or {}).get("reason") or "")
+            if code == "CrashLoopBackOff":
+                ended = (status.get("lastState") or {}).get("terminated") or {}
+                times = f"started again {status.get('restartCount', 0)}\N{MULTIPLICATION SIGN}"
+                return code, f"{pod['metadata']['name']}: exit code {ended.get('exitCode', '?')}, {times}"
+    return "", ""
+
+
+def _told_of_pods(pods: Sequence[Obj]) -> str:
+    """What a scheduler says of the first pod it did not place."""
+    for pod in pods:
+        condition = _scheduled(pod)
+        if condition.get("status") == "False" and condition.get("message"):
+            return str(condition["message"])
+    return ""
+
+
+def _unattended(pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for pods that ask for somebody else's scheduler and were not looked at; or empty."""
+    for pod in pods:
+        wanted = str(pod["spec"].get("schedulerName") or "")
+        if wanted not in ("", SCHEDULER_NAME) and not pod["spec"].get("nodeName") and not _scheduled(pod):
+            hint = f"Hekla's is {SCHEDULER_NAME!r}, which leaving out schedulerName gives"
+            return str(Reason.WAITING_FOR_SCHEDULER), f"no scheduler called {wanted!r} has looked at its pods; {hint}"
+    return "", ""
+
+
+def _scheduled(pod: Obj) -> Obj:
+    conditions: list[Obj] = (pod.get("status") or {}).get("conditions") or []
+    return next((condition for condition in conditions if condition.get("type") == "PodScheduled"), {})
 
 
 def failures(pods: Sequence[Obj]) -> list[str]:

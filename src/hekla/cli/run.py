@@ -21,6 +21,7 @@ import click
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import JOB, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.api.reasons import Reason
 from hekla.cli.cluster import machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 # How long nothing may fit, or start, on a cluster that has nothing else to do before we say that it never will.
 _UNPLACEABLE_SECONDS = 1.0
 _STUCK_SECONDS = 5.0
+_ABOUT_ROOM = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_OVER_QUOTA})
 
 
 @click.command()
@@ -139,6 +141,7 @@ class _Run:
         self._display: Display
         self._interrupted = False
         self._broken: UsageError | None = None
+        self._warnings: set[tuple[str, str]] = set()
         self._hopeless = _Hopeless()
 
     async def run(self) -> int:
@@ -162,7 +165,7 @@ class _Run:
                     return await self._after_interrupt(client, job)
                 if self._broken is not None:
                     raise self._broken from None
-                return self._despair(job)
+                return await self._despair(client, job)
             finally:
                 if attending is not None:
                     attending.cancel()
@@ -175,6 +178,12 @@ class _Run:
 
     def log_line(self, pod: str, line: str) -> None:
         self._display.log_line(pod, line)
+
+    def warned(self, reason: str, message: str) -> None:
+        if (reason, message) not in self._warnings:
+            self._warnings.add((reason, message))
+            self._display.say(f"warning: {reason}: {message}")
+            self._hopeless.hear(message)
 
     def say(self, text: str) -> None:
         self._display.say(text)
@@ -199,13 +208,20 @@ class _Run:
         self._interrupted = True
         following.cancel()
 
-    def _despair(self, job: Obj) -> int:
-        name = name_of(job)
-        if self._hopeless.placed:
-            click.echo(f"\n{name} cannot start: {self._hopeless.sentence}", err=True)
+    async def _despair(self, client: Client, job: Obj) -> int:
+        from hekla.cli.why import explain_job
+        from hekla.scheduler.config import default_config
+
+        name, hopeless = name_of(job), self._hopeless
+        if not hopeless.code:
+            click.echo(f"\n{name} cannot start: {hopeless.sentence}", err=True)
             return EXIT_FAILED
-        click.echo(f"\n{name} cannot be placed: {self._hopeless.sentence}", err=True)
-        click.echo("Ask for less, or declare more with --node-cpu, --node-memory, --node-gpus or --nodes.", err=True)
+        # Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic.
+        answer = await explain_job(client, namespace_of(job), name, default_config())
+        click.echo(f"\n{name} cannot be placed: {answer['message'] or hopeless.sentence}", err=True)
+        if hopeless.code in _ABOUT_ROOM:
+            flags = "--node-cpu, --node-memory, --node-gpus or --nodes"
+            click.echo(f"Ask for less, or declare more with {flags}.", err=True)
         return EXIT_UNPLACEABLE
 
     async def _after_interrupt(self, client: Client, job: Obj) -> int:
@@ -246,29 +262,44 @@ class _Run:
 
 
 class _Hopeless:
-    """Since when, and why, a job has not been able to start."""
+    """Since when, and why, a job has not been able to start. Without a code, it is not for want of a place."""
 
     def __init__(self) -> None:
+        self.code = ""
         self.sentence = ""
-        self.placed = False
+        self._complaint = ""
+        self._group: Obj | None = None
+        self._pods: list[Obj] = []
         self._since: float | None = None
 
+    def hear(self, complaint: str) -> None:
+        self._complaint = complaint
+        self.look(self._group, self._pods)
+
     def look(self, group: Obj | None, pods: list[Obj]) -> None:
+        self._group, self._pods = group, pods
+        before = self.sentence
+        self.code, self.sentence = self._obstacle()
+        if not self.sentence:
+            self._since = None
+        elif self._since is None or self.sentence != before:
+            self._since = time.monotonic()
+
+    def _obstacle(self) -> tuple[str, str]:
         from hekla.cli.progress import stuck_reason, waiting_reason
 
-        self.placed = any((pod.get("spec") or {}).get("nodeName") for pod in pods)
-        _, sentence = stuck_reason(pods) if self.placed else waiting_reason(group, [])
-        if not sentence:
-            self._since = None
-        elif self._since is None or sentence != self.sentence:
-            self.sentence, self._since = sentence, time.monotonic()
+        if not self._pods and self._complaint:
+            return "", self._complaint
+        if any((pod.get("spec") or {}).get("nodeName") for pod in self._pods):
+            return "", stuck_reason(self._pods)[1]
+        return waiting_reason(self._group, self._pods)
 
     def count_from_now(self) -> None:
         """What was missing before is no reason yet."""
         self._since = time.monotonic() if self._since is not None else None
 
     def for_long(self) -> bool:
-        limit = _STUCK_SECONDS if self.placed else _UNPLACEABLE_SECONDS
+        limit = _UNPLACEABLE_SECONDS if self.code in _ABOUT_ROOM else _STUCK_SECONDS
         return self._since is not None and time.monotonic() - self._since >= limit
 
 

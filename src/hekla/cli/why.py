@@ -13,11 +13,21 @@ from typing import Any
 
 import click
 
-from hekla.api.kinds import JOB, POD_GROUP, QUEUE, Obj
-from hekla.api.meta import name_of, uid_of
-from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
+from hekla.api.batch import JobPhase
+from hekla.api.kinds import EVENT, JOB, POD_GROUP, QUEUE, Obj
+from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.events import time_of_event
 from hekla.cli.named import pods_of
-from hekla.cli.progress import dependency_reason, failures, is_finished, phase_of, task_rows, waiting_reason
+from hekla.cli.progress import (
+    dependency_reason,
+    failures,
+    is_finished,
+    phase_of,
+    task_rows,
+    told_reason,
+    waiting_reason,
+)
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
@@ -29,6 +39,8 @@ from hekla.cli.rehearse import (
 from hekla.client.rest import Client
 from hekla.errors import UsageError
 from hekla.scheduler.config import Config
+
+_EMPTYING = frozenset({JobPhase.ABORTING, JobPhase.RESTARTING, JobPhase.TERMINATING, JobPhase.COMPLETING})
 
 
 @click.command()
@@ -44,7 +56,7 @@ def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: 
     """
     connection = cluster.connection()
     config = effective_config(cluster, scheduler_conf)
-    answer = with_client(connection, lambda client: explain_job(client, connection, job, config))
+    answer = with_client(connection, lambda client: explain_job(client, connection.namespace, job, config))
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -53,12 +65,12 @@ def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: 
         print_decision(answer["decision"])
 
 
-async def explain_job(client: Client, connection: Connection, name: str, config: Config) -> dict[str, Any]:
+async def explain_job(client: Client, namespace: str, name: str, config: Config) -> dict[str, Any]:
     """Everything known about why a job is where it is, as one document."""
-    job = await client.find(JOB, name, connection.namespace)
+    job = await client.find(JOB, name, namespace)
     if job is None:
-        raise UsageError(f"no job {name!r} in namespace {connection.namespace}")
-    group = await client.find(POD_GROUP, f"{name}-{uid_of(job)}", connection.namespace)
+        raise UsageError(f"no job {name!r} in namespace {namespace}")
+    group = await client.find(POD_GROUP, f"{name}-{uid_of(job)}", namespace)
     pods = await pods_of(client, job)
     queue_name = str(job["spec"].get("queue") or "default")
     queue = await client.find(QUEUE, queue_name)
@@ -68,7 +80,9 @@ async def explain_job(client: Client, connection: Connection, name: str, config:
     decision: Mapping[str, Any] = {}
     if group is not None and not is_finished(job):
         plan = rehearse_with(config, await read_cluster(client))
-        decision = decision_about(plan, name_of(group), connection.namespace)
+        decision = decision_about(plan, name_of(group), namespace)
+    if not pods and not is_finished(job) and not code:
+        code, sentence = await _last_complaint(client, job)
     return {
         "job": name,
         "phase": phase_of(job),
@@ -95,6 +109,16 @@ async def explain_job(client: Client, connection: Connection, name: str, config:
     }
 
 
+async def _last_complaint(client: Client, job: Obj) -> tuple[str, str]:
+    """(reason, message) of the last thing a controller could not do for the job; or empty."""
+    about = f"involvedObject.uid={uid_of(job)},type=Warning"
+    events = (await client.list(EVENT, namespace_of(job), field_selector=about)).items
+    if not events:
+        return "", ""
+    last = max(events, key=time_of_event)
+    return str(last.get("reason", "")), str(last.get("message", "")).strip()
+
+
 def _queue_state(queue: Obj | None) -> str:
     if queue is None:
         return "absent"
@@ -106,8 +130,13 @@ def _sentences(answer: dict[str, Any]) -> list[str]:
     lines = [head]
     if answer["finished"]:
         lines[0] = f"{answer['job']} has ended: {answer['phase']}"
+        if answer["phase"] == JobPhase.ABORTED:
+            lines[0] = f"{answer['job']} is suspended; it goes on with:  hekla job resume {answer['job']}"
+    elif answer["phase"] in _EMPTYING:
+        leaving = sum(task["pending"] + task["running"] for task in answer["tasks"])
+        lines += [f"  {leaving} of its pods are being stopped" if leaving else "  its pods are stopped"]
     elif answer["reason"]:
-        lines += [f"  {answer['reason']}: {answer['message']}"]
+        lines += [f"  {told_reason(answer['reason'], answer['message'])}"]
     elif any(task["running"] for task in answer["tasks"]):
         lines[0] = f"{answer['job']} is running"
     else:
