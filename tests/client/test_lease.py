@@ -257,7 +257,7 @@ def test_who_cannot_reach_the_lease_says_so_once_and_goes_on_trying(caplog: pyte
     with_server(scenario)
     told = [record.message for record in caplog.records if "lease not reached" in record.message]
     assert len(told) == 1
-    assert 'namespaces "nowhere" not found' in told[0]
+    assert "there is no namespace nowhere: `hekla install` makes it" in told[0]
 
 
 @pytest.mark.parametrize("seconds", [(10, 10, 2), (15, 10, 9), (15, 2, 2), (15, 10, 0)])

@@ -24,7 +24,7 @@ from hekla.api.meta import micro_timestamp
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.clock import Clock
-from hekla.errors import ApiError, Disconnected, HeklaError, UsageError
+from hekla.errors import ApiError, Disconnected, HeklaError, NotFound, UsageError
 from hekla.log import get_logger
 
 log = get_logger("lease")
@@ -141,6 +141,10 @@ class Election:
             # A connection that has gone silent leaves time for another.
             async with asyncio.timeout(self._settings.renew_deadline / 2):
                 ours = await self._write_ours()
+        except NotFound:
+            missing = f"there is no namespace {self._settings.namespace}"
+            self._tell(f"{missing}: `hekla install` makes it, --leader-elect=false does without")
+            return False
         except (ApiError, Disconnected, TimeoutError) as error:
             self._tell(str(error) or "no answer in time")
             return False
