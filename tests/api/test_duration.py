@@ -9,13 +9,22 @@ from hekla.api.duration import InvalidDuration, format_duration, parse_duration
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0", 0), ("5m", 300), ("1h30m", 5400), ("3m41.5s", 221.5), ("250ms", 0.25), ("-2s", -2), (".5s", 0.5)],
+    [
+        ("0", 0),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("3m41.5s", 221.5),
+        ("250ms", 0.25),
+        ("-2s", -2),
+        (".5s", 0.5),
+        ("2562047h", 9223369200),
+    ],
 )
 def test_durations_are_read(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "1d", "1h30", "--1s", "1.2.3s"])
+@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "1d", "1h30", "--1s", "1.2.3s", "2562048h", "-9223372037s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidDuration):
         parse_duration(text)

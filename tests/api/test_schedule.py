@@ -39,6 +39,12 @@ def test_the_next_time(text: str, now: str, expected: str) -> None:
     assert parse_schedule(text).after(moment(now)) == moment(expected)
 
 
+@pytest.mark.parametrize("text", [5000 * "9" + " * * * *", "*/" + 5000 * "9" + " * * * *", "@every 9999999999h"])
+def test_numbers_without_measure_are_no_schedule(text: str) -> None:
+    with pytest.raises(InvalidSchedule):
+        parse_schedule(text)
+
+
 def test_what_never_comes_is_never() -> None:
     never = parse_schedule("59 23 31 2 *")
     assert never.after(moment("2030-01-01")) is None

@@ -7,7 +7,7 @@ from typing import Any
 from hekla.api.kinds import CRON_JOB, EVENT, JOB
 from hekla.api.meta import name_of, parse_timestamp, timestamp, uid_of
 from hekla.api.schedule import parse_schedule
-from hekla.controllers.cronjob.decision import build_job, decide, job_name, reference_to
+from hekla.controllers.cronjob.decision import SCHEDULED_AT, build_job, decide, job_name, reference_to
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 
@@ -32,6 +32,7 @@ def known(schedule: str = "* * * * *", status: dict[str, Any] | None = None, **s
 
 def job(name: str, phase: str, ended: str = "2024-12-31T23:00:00Z") -> dict[str, Any]:
     obj = make.job(name)
+    obj["metadata"]["annotations"] = {SCHEDULED_AT: "2024-12-31T22:00:00Z"}
     obj["status"] = {"state": {"phase": phase, "lastTransitionTime": ended}}
     return obj
 
@@ -73,6 +74,7 @@ def test_a_time_is_served_once_and_not_after_its_deadline() -> None:
     assert decided(known(status={"lastScheduleTime": "2025-01-01T00:00:00Z"})).create is None
     assert decided(known(startingDeadlineSeconds=5)).create is None
     assert decided(known(startingDeadlineSeconds=20)).create is not None
+    assert decided(known(startingDeadlineSeconds=2**63 - 1)).create is not None
     assert decided(known(suspend=True)).create is None
 
 
@@ -83,6 +85,16 @@ def test_a_job_whose_making_was_not_written_down_is_taken_in() -> None:
     assert found.status["lastScheduleTime"] == "2025-01-01T00:00:00Z"
     ended = decided(known(successfulJobsHistoryLimit=0), job("demo-28928160", "Completed"))
     assert (ended.create, len(ended.old), ended.status["lastScheduleTime"]) == (None, 1, "2025-01-01T00:00:00Z")
+
+
+def test_a_job_made_by_a_controller_that_was_away_for_long_still_forbids_another() -> None:
+    running = job("demo-28928155", "Running")
+    found = decided(known(concurrencyPolicy="Forbid"), running)
+    assert (found.create, reasons(found), found.status["active"]) == (
+        None,
+        ["ForbidConcurrent"],
+        [reference_to(running)],
+    )
 
 
 def test_what_has_ended_is_active_no_more_and_too_many_old_ones_go() -> None:
@@ -101,6 +113,7 @@ def test_what_has_ended_is_active_no_more_and_too_many_old_ones_go() -> None:
 
 def test_what_is_not_there_is_not_active_and_what_nobody_knows_is_told() -> None:
     gone, stray = job("demo-1", "Running"), job("demo-2", "Running")
+    del stray["metadata"]["annotations"]
     found = decided(known(status={"active": [reference_to(gone)]}, suspend=True), stray)
     assert (found.status["active"], reasons(found)) == ([], ["OrphanedJob", "StaleReference"])
 

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
+_LONGEST = Decimal(2**63 - 1).scaleb(-9)  # in seconds: what fits into 64 bits as nanoseconds
 _SECONDS = {
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
@@ -40,6 +41,8 @@ def parse_duration(text: str) -> float:
         if unit not in _SECONDS:
             raise InvalidDuration(f'time: unknown unit "{unit}" in duration "{text}"')
         total, rest = total + Decimal(number) * _SECONDS[unit], rest[part.end() :]
+    if total > _LONGEST:
+        raise InvalidDuration(f'time: invalid duration "{text}"')
     return float(sign * total)
 
 

@@ -25,6 +25,7 @@ _DESCRIPTORS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_MOST_DIGITS = 18
 _MINUTE = timedelta(minutes=1)
 # What does not come within five years is taken to come never: the 30th of February.
 _HORIZON = timedelta(days=5 * 366)
@@ -143,8 +144,9 @@ def _values(text: str, bounds: range, names: tuple[str, ...] = ()) -> frozenset[
 
 
 def _range(text: str, bounds: range, names: tuple[str, ...]) -> range:
-    span, slash, step = text.partition("/")
-    if slash and not (step.isdecimal() and int(step) > 0):
+    span, slash, every = text.partition("/")
+    step = _number(every, bounds) if slash else 1
+    if not step:
         raise InvalidSchedule(f"{text!r} has no step")
     first, dash, last = span.partition("-")
     if span in ("*", "?"):
@@ -155,11 +157,11 @@ def _range(text: str, bounds: range, names: tuple[str, ...]) -> range:
         high = _number(last, bounds, names) if dash else bounds[-1] if slash else low
     if low not in bounds or high not in bounds or low > high:
         raise InvalidSchedule(f"{text!r} is not between {bounds[0]} and {bounds[-1]}")
-    return range(low, high + 1, int(step) if slash else 1)
+    return range(low, high + 1, step)
 
 
-def _number(text: str, bounds: range, names: tuple[str, ...]) -> int:
-    if text.isdecimal():
+def _number(text: str, bounds: range, names: tuple[str, ...] = ()) -> int:
+    if text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text)
     if text.lower() in names:
         return names.index(text.lower()) + bounds[0]

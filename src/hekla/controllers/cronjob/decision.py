@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from hekla.api.batch import FINISHED_JOB_PHASES, JobPhase
 from hekla.api.kinds import CRON_JOB, JOB, Obj
-from hekla.api.meta import copy_of, name_of, namespace_of, owner_reference, parse_timestamp, timestamp, uid_of
+from hekla.api.meta import (
+    annotations_of,
+    copy_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    parse_timestamp,
+    timestamp,
+    uid_of,
+)
 from hekla.api.schedule import Schedule
 from hekla.client.recorder import NORMAL, WARNING
 
@@ -39,7 +48,7 @@ def decide(cron_job: Obj, jobs: list[Obj], find: Find, schedule: Schedule, now: 
     decision = Decision(copy_of(cron_job.get("status") or {}))
     due = _due(cron_job, schedule, now, decision)
     _take_in_finished(cron_job, jobs, decision)
-    _take_in_active(cron_job, jobs, find, due, decision)
+    _take_in_active(jobs, find, decision)
     served = decision.status.get("lastScheduleTime")
     if due is not None and not (served and parse_timestamp(served) == due):
         if job_name(cron_job, due) in {name_of(job) for job in jobs}:
@@ -82,8 +91,9 @@ def _due(cron_job: Obj, schedule: Schedule, now: datetime, decision: Decision) -
     spec, since = cron_job["spec"], _since(cron_job)
     if spec.get("suspend"):
         return None
-    if spec.get("startingDeadlineSeconds") is not None:
-        since = max(since, now - timedelta(seconds=int(spec["startingDeadlineSeconds"])))
+    deadline = spec.get("startingDeadlineSeconds")
+    if deadline is not None and deadline < (now - since).total_seconds():
+        since = now - timedelta(seconds=deadline)
     due = schedule.latest(since, now)
     if due is not None and _missed_many(schedule, since, now):
         message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
@@ -122,14 +132,15 @@ def _take_in_finished(cron_job: Obj, jobs: list[Obj], decision: Decision) -> Non
             decision.old += ended_so[: max(0, len(ended_so) - int(cron_job["spec"][limit]))]
 
 
-def _take_in_active(cron_job: Obj, jobs: list[Obj], find: Find, due: datetime | None, decision: Decision) -> None:
+def _take_in_active(jobs: list[Obj], find: Find, decision: Decision) -> None:
     """What runs is active, and what is active runs."""
     status = decision.status
     known = {one.get("uid") for one in status.get("active") or ()}
     for job in jobs:
         if _is_finished(job) or uid_of(job) in known:
             continue
-        if due is not None and name_of(job) == job_name(cron_job, due):
+        if SCHEDULED_AT in annotations_of(job):
+            # Made by a controller that died before it could say so; it may have been away for many times since.
             status["active"] = [*(status.get("active") or ()), reference_to(job)]
             continue
         message = f"Detected orphaned job forgotten or not managed by controller: {name_of(job)} (UID: {uid_of(job)})"
