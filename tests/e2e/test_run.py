@@ -73,6 +73,21 @@ def test_a_failed_job_exits_with_1_and_says_which_pod_and_code(tmp_path: Path) -
     assert "exit code 7" in done.stderr
 
 
+def test_a_reader_that_goes_away_ends_the_run_without_a_word(tmp_path: Path) -> None:
+    environment = {**clean_environment(), "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    file = write(tmp_path, JOB, command='["seq", "1000000"]')
+    with subprocess.Popen(
+        [HEKLA, "run", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 130
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_job_too_big_for_the_machine_exits_with_2_and_names_the_flag(tmp_path: Path) -> None:
     done = run(write(tmp_path, JOB, cpu="64", replicas=2, min=2), tmp_path, "--node-cpu", "1")
     assert done.returncode == 2, done.stdout + done.stderr

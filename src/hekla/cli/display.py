@@ -166,6 +166,9 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-
 
 
 def printable(line: str) -> str:
-    """A container's line without what could drive the terminal (colours go, too); tabs stay."""
-    line = _ESCAPES.sub("", line)
-    return "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip("\r"))
+    """A container's line without what could drive the terminal (colours go, too); tabs stay.
+
+    Of a progress bar, written over and over with carriage returns, the last state is left, as on a terminal.
+    """
+    line = _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2]
+    return "".join(c if c.isprintable() or c == "\t" else "�" for c in line)

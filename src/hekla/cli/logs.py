@@ -105,4 +105,6 @@ async def _read(
         )
     except ApiError as error:
         return error
-    return answer.body.decode(errors="replace").splitlines()
+    text = answer.body.decode(errors="replace")
+    # Not `splitlines`, which ends lines at a carriage return and at other controls, too.
+    return text.removesuffix("\n").split("\n") if text else []

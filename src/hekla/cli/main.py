@@ -132,11 +132,11 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
         return _say_misuse(error, name)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) went away: not an error. Keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (HeklaError, BaseExceptionGroup) as raised:
+    except (HeklaError, BrokenPipeError, BaseExceptionGroup) as raised:
+        if isinstance(told_error(raised), BrokenPipeError):
+            # The reader (head, less) went away: not an error.
+            silence_output()
+            return 0
         if debug:
             raise
         return _say_failure(told_error(raised), name)
@@ -144,6 +144,11 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
         if debug:
             raise
         return _say_bug(error)
+
+
+def silence_output() -> None:
+    """Have nobody hear what is still to be written, so that Python does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_failure(error: BaseException, program: str) -> int:

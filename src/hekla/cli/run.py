@@ -24,12 +24,12 @@ from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.cluster import machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
-from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE
+from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import style
 from hekla.cli.submit import check_documents, submit_all
 from hekla.clock import SystemClock
-from hekla.errors import UsageError
+from hekla.errors import UsageError, told_error
 
 if TYPE_CHECKING:
     from hekla.cli.display import Display
@@ -65,7 +65,14 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
     with _cluster_for(cluster, size) as (connection, private):
         one = _Run(connection, documents, private=private, logs=not no_logs, detach=detach, flags=cluster.flags())
-        return asyncio.run(one.run())
+        try:
+            return asyncio.run(one.run())
+        except (BrokenPipeError, BaseExceptionGroup) as raised:
+            if not isinstance(told_error(raised), BrokenPipeError):
+                raise
+            # Nobody reads on (`hekla run … | head`): that says nothing about the job.
+            silence_output()
+            return EXIT_INTERRUPTED
 
 
 def _is_there(options: ClusterOptions) -> bool:

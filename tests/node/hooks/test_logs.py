@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def a_place(folder: Path) -> PodDirectory:
     return directory
 
 
-async def everything(directory: PodDirectory, **options: bool) -> bytes:
+async def everything(directory: PodDirectory, **options: Any) -> bytes:
     chunks = [chunk async for chunk in read_log(directory, "main", LogOptions(**options), SystemClock())]
     return b"".join(chunks)
 
@@ -45,6 +46,16 @@ def test_a_long_line_is_kept_in_pieces_and_given_back_whole(tmp_path: Path) -> N
     line = os.urandom(25_000).hex().encode()
     log.write_rest(b"stdout", log.write_lines(b"stdout", line + b"\nnext\nno newline"))
     assert asyncio.run(everything(directory)) == line + b"\nnext\nno newline"
+
+
+def test_carriage_returns_and_other_controls_are_part_of_their_line(tmp_path: Path) -> None:
+    directory = a_place(tmp_path)
+    log = shim_streams.Log(str(directory.log("main", 0)))
+    written = b"begun\n10%\r20%\r\n\x0bup\x0c\x1c\x85\nend\n"
+    log.write_lines(b"stdout", written)
+    assert asyncio.run(everything(directory)) == written
+    assert asyncio.run(everything(directory, tail_lines=3)) == written.removeprefix(b"begun\n")
+    assert asyncio.run(everything(directory, since_seconds=3600)) == written
 
 
 def test_following_gives_what_comes_later_across_files_and_ends_with_the_container(

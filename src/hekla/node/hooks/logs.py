@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import select
 from collections import deque
@@ -83,7 +84,7 @@ async def _read_and_follow(
     reader: _Reader, directory: PodDirectory, container: str, number: int, options: LogOptions, clock: Clock
 ) -> AsyncIterator[bytes]:
     since = options.since(clock.now())
-    lines = (await asyncio.to_thread(reader.read)).splitlines(keepends=True)
+    lines = _lines(await asyncio.to_thread(reader.read))
     if since is not None:
         lines = [line for line in lines if _is_after(line, since)]
     if options.tail_lines is not None:
@@ -91,7 +92,7 @@ async def _read_and_follow(
     yield b"".join(_shown(line, options.timestamps) for line in lines)
     if options.follow and not options.previous:
         async for data in _growth(directory, container, number, reader):
-            yield b"".join(_shown(line, options.timestamps) for line in data.splitlines(keepends=True))
+            yield b"".join(_shown(line, options.timestamps) for line in _lines(data))
 
 
 async def _growth(directory: PodDirectory, container: str, number: int, reader: _Reader) -> AsyncIterator[bytes]:
@@ -197,6 +198,11 @@ def _drain(descriptor: int) -> None:
         os.read(descriptor, _CHUNK)
     except BlockingIOError:
         pass
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """With their ends. A carriage return ends no line, unlike for `splitlines`: progress bars are full of them."""
+    return io.BytesIO(data).readlines()
 
 
 def _shown(line: bytes, timestamps: bool) -> bytes:
