@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
+from hekla.apiserver.listener import Listener
 from hekla.apiserver.sockets import open_sockets
 from hekla.errors import UsageError
 
@@ -25,6 +29,25 @@ def test_whoever_comes_before_the_server_waits_for_it(tmp_path: Path) -> None:
                     assert accepted.recv(16) == said
     finally:
         sockets.close()
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_server_that_ends_leaves_the_path_to_the_next(
+    tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Python 3.13 and later remove it unless they are told not to."""
+    sockets = open_sockets(tmp_path / "api.sock", None)
+
+    async def serve_and_stop() -> None:
+        listener = Listener(None, sockets.unix.dup())
+        await listener.start()
+        await listener.stop()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(serve_and_stop())
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "api.sock"))
+    sockets.close()
 
 
 def test_nobody_but_the_owner_can_use_the_path_and_it_goes_in_the_end(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +55,11 @@ class Listener:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         create = loop.create_unix_server if self._socket.family == socket.AF_UNIX else loop.create_server
-        self._server = await create(self._protocol, sock=self._socket, ssl=self._tls, backlog=BACKLOG)
+        options: dict[str, Any] = {"sock": self._socket, "ssl": self._tls, "backlog": BACKLOG}
+        if self._socket.family == socket.AF_UNIX and sys.version_info >= (3, 13):
+            # The path stays with whoever opened the socket: the next server is to be found there.
+            options["cleanup_socket"] = False
+        self._server = await create(self._protocol, **options)
 
     async def stop(self) -> None:
         """Refuse new requests, let short ones finish, end the rest."""
