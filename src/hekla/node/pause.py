@@ -6,11 +6,13 @@ the way back into the network.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import signal
 import socket
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +42,11 @@ class ForkedPause:
         """It is on record: it may outlive us."""
         self._talk.sendall(_OK)
 
+    def kill(self) -> None:
+        """It may have ended by itself, and be forgotten already."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
     def close(self) -> None:
         self._talk.close()
 
@@ -53,6 +60,8 @@ def fork_pause(hostname: str) -> ForkedPause:
         try:
             ours.close()
             _be_pause(hostname, theirs.detach())
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     theirs.close()
@@ -60,7 +69,7 @@ def fork_pause(hostname: str) -> ForkedPause:
     try:
         _expect(ours)
     except OSError:
-        os.kill(pid, signal.SIGKILL)
+        forked.kill()
         forked.close()
         raise
     return forked

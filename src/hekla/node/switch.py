@@ -185,7 +185,7 @@ class Switch:
             records.write(str(self.data_dir / "pods" / uid / "sandbox.json"), record, durable=False)
             forked.release()
         except Exception:
-            os.kill(forked.pid, signal.SIGKILL)
+            forked.kill()
             self._links.delete(link_name(uid))
             raise
         finally:
