@@ -78,7 +78,7 @@ async def _serving(what: str, page: _Page, address: str) -> AsyncIterator[int]:
     except OSError as error:
         raise UsageError(f"cannot serve {what} at {address}: {error.strerror or error}") from None
     bound = int(server.sockets[0].getsockname()[1])
-    log.info(f"serving {what}", port=bound)
+    log.info("serving", what=what, port=bound)
     try:
         yield bound
     finally:

@@ -85,7 +85,7 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
 @moot(MOOT_FOR_CONTROLLERS)
 @click.option("--log-level", default="info", type=_LEVELS)
 def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
-    """Run the job, queue, podgroup and garbage controllers.
+    """Run the controllers of Jobs, CronJobs, JobFlows, JobTemplates, queues and pod groups.
 
     \b
     Example:  hekla controllers --kubeconfig ~/.kube/config
