@@ -36,6 +36,7 @@ from hekla.node.living_sources import LivingSources
 from hekla.node.notes import notes
 from hekla.node.podman import find_podman
 from hekla.node.registration import Registration, capacity
+from hekla.node.room import Room, is_let_in
 from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
@@ -99,6 +100,10 @@ class Agent:
         self._tasks.create_task(self._pods.run())
         await self._pods.synced()
         wanted = {uid_of(pod) for pod in self._pods.all()}
+        for pod in self._pods.all():
+            if is_let_in(pod):
+                # Before anybody asks whether there is room beside it.
+                self._context.room.hold(pod)
         await asyncio.to_thread(self._clear_orphans, wanted)
         self._pods.subscribe(self._hear)
         keeper = StorageKeeper(self._context.settings.data_dir, lambda: self._workers.values())
@@ -125,6 +130,7 @@ class Agent:
             if gone:
                 self._workers[uid].update(None)
         del self._workers[uid]
+        self._context.room.give_back(uid)
 
     async def _work(self, worker: Worker) -> bool:
         try:
@@ -178,6 +184,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         cgroups=cgroups,
         hidden=tuple(hidden_paths(settings.data_dir, settings.hidden_paths)),
         allocatable=capacity(settings),
+        room=Room(capacity(settings)),
     )
 
 

@@ -16,6 +16,7 @@ from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.hooks.images import Images
 from hekla.node.living_sources import LivingSources
 from hekla.node.podman import Podman
+from hekla.node.room import Room
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.switch_client import SwitchClient
@@ -46,6 +47,7 @@ class NodeContext:
     cgroups: Cgroups | None = None  # None: limits are not enforced
     hidden: tuple[str, ...] = ()
     allocatable: dict[str, str] = field(default_factory=dict)
+    room: Room = field(default_factory=lambda: Room({}))
 
     @property
     def namespaces(self) -> bool:

@@ -86,6 +86,7 @@ class Worker:
         """The API server's newest word on the pod; None when its object is gone."""
         if pod is None:
             self._gone = True
+            self._context.room.give_back(self.uid)
         elif revision_of(pod) >= revision_of(self._pod):
             self._pod = pod
         self._wake.set()
@@ -107,6 +108,7 @@ class Worker:
                 await self._run_containers()
             # 4. Sidecars, and containers of a pod that is not wanted any more, are stopped.
             await self._stop_containers()
+            self._context.room.give_back(self.uid)
             refreshing.cancel()
             await asyncio.wait([refreshing])
             await self._release_sandbox()
@@ -148,6 +150,11 @@ class Worker:
                 self._watch(container.name, container.last)
 
     def _refuse_what_cannot_be(self) -> None:
+        if any(container.attempts for container in self._runtime.containers.values()):
+            self._context.room.hold(self._pod)
+        elif self._runtime.failed is None and not self._gone and (full := self._context.room.take(self._pod)):
+            self._fail(full.reason, full.message)
+            return
         wishes = unheeded_wishes(self._pod, limits=self._context.cgroups is not None)
         if wishes and not any(container.attempts for container in self._runtime.containers.values()):
             text = f"this node does not honour yet: {', '.join(wishes)}"
@@ -336,7 +343,7 @@ class Worker:
                 await self._sleep(delay)
                 delay = min(delay * 2, _LONGEST_RETRY)
 
-    def _fail(self, reason: Reason, message: str) -> None:
+    def _fail(self, reason: str, message: str) -> None:
         self._runtime = replace(self._runtime, failed=Waiting(reason, message))
         self._context.recorder.event(self._pod, WARNING, str(reason), message)
         self._reporter.changed()
