@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from hekla.clock import SystemClock
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
+from hekla.node.hooks.images import Images, PullFailed
 from hekla.node.hooks.sources import MissingSource, Place, Sources
+from hekla.node.podman import Podman
 from hekla.node.rootfs import open_within
 from hekla.node.settings import NodeSettings
 from hekla.node.starter import Starter, host_path
@@ -73,6 +76,34 @@ def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(tmp_path:
         await asyncio.wait([writing])
         assert writing.cancelled()
         assert sorted(path.name for path in directory.etc.iterdir()) == ["hostname", "hosts", "resolv.conf"]
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_behind_those_who_wait_for_podman(tmp_path: Path) -> None:
+    """More than threads there are for everything else; podman is a program that answers when the gate goes."""
+    program, gate = tmp_path / "podman", tmp_path / "podman.gate"
+    program.write_text('#!/bin/sh\n[ ! -p "$0.gate" ] || cat "$0.gate"\nexit 1\n')
+    program.chmod(0o700)
+    os.mkfifo(gate)
+    (tmp_path / "images.yaml").write_text("known: {command: [x]}")
+    images = Images(tmp_path / "images.yaml")
+    here = replace(context(tmp_path), images=images, podman=Podman(str(program), tmp_path))
+    starter = Starter(here, PodDirectory(tmp_path, "uid"))
+
+    async def main() -> None:
+        held = os.open(gate, os.O_RDWR)
+        unknown = {"name": "c", "image": "unknown", "command": ["x"]}
+        waiting = [asyncio.create_task(starter._image(unknown)) for _ in range(40)]
+        try:
+            await asyncio.sleep(0)
+            assert (await starter._image({"name": "c", "image": "known"})).command == ["x"]
+            assert not any(task.done() for task in waiting)
+        finally:
+            gate.unlink()
+            os.close(held)
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(end) for end in ends} == {PullFailed}
 
     asyncio.run(main())
 

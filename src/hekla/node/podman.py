@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import tarfile
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,18 @@ _REFERENCE = re.compile(
     rf"(?!({_FILES}):)\w[\w.-]*(:\d+)?(/\w[\w.-]*)*(:\w[\w.-]{{0,127}})?(@\w+:[0-9a-f]{{32,}})?", re.ASCII
 )
 
+_AT_ONCE = 16
 _PULL_SECONDS = 3600.0
 _ASK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Podman:
-    """Blocking: call off the event loop."""
+    """Blocking: call in its own `threads`."""
 
     program: str
     data_dir: Path
+    threads: Executor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "podman"), compare=False)
 
     def find(self, name: str, policy: str) -> Image:
         """The image by that name, pulled as the policy says, its files in place. Raises ImageError."""

@@ -109,9 +109,7 @@ class Starter:
         container = _find(pod, state.name)
         number = state.next_number
         try:
-            image = await asyncio.to_thread(
-                ready_image, container, self._context.images, self._directory.data_dir, self._context.podman
-            )
+            image = await self._image(container)
             spec = self._spec(pod, container, number, sources, sandbox, image)
             remember(self._directory, state.name, spec)
         except PullFailed as error:
@@ -134,6 +132,14 @@ class Starter:
         assert record is not None
         self._tell_start(pod, state.name, number)
         return state.started(record)
+
+    async def _image(self, container: Obj) -> ReadyImage:
+        images, podman = self._context.images, self._context.podman
+        asks_podman = podman is not None and images.find(str(container.get("image") or "")) is None
+        # A pull may take an hour, and there may be many: what else pods need must not wait behind them.
+        threads = podman.threads if podman is not None and asks_podman else None
+        loop, data_dir = asyncio.get_running_loop(), self._directory.data_dir
+        return await loop.run_in_executor(threads, ready_image, container, images, data_dir, podman)
 
     def _tell_start(self, pod: Obj, name: str, number: int) -> None:
         ended = self._directory.exit_record(name, number) or {}
