@@ -37,6 +37,7 @@ class VolumeBook:
         self._taken: set[str] = set()
         self._reached: dict[str, Flags] = {}
         self._suitable: dict[Key, list[Volume]] = {}
+        self._meant_for: dict[Key, list[Volume]] = {}
         self._by_hostname: dict[str, list[int]] | None = None
 
     def is_open(self, claims: Iterable[Key]) -> bool:
@@ -107,7 +108,7 @@ class VolumeBook:
             return self._reach(self._storage.volumes[decided.choice.volume])
         if decided is not None:
             return self._only(decided.line)
-        meant = [volume for volume in self._suited(claim) if volume.is_meant_for(claim)]
+        meant = self._meant(claim)
         if not meant and self._is_being_made(claim):
             return self._made_for(claim)
         found = np.zeros(len(self._nodes), dtype=bool)
@@ -133,14 +134,20 @@ class VolumeBook:
         return chosen
 
     def _choice(self, claim: Claim, line: int, taken: set[str]) -> ClaimChoice | None:
-        if not self._possible(claim)[line]:
-            return None
-        near = [volume for volume in self._suited(claim) if self._reach(volume)[line] and volume.name not in taken]
-        meant = [volume for volume in near if volume.is_meant_for(claim)]
+        meant = self._meant(claim)
         node = self._nodes[line].name
-        if meant or (near and not self._is_being_made(claim)):
-            return ClaimChoice(claim.key, (meant or near)[0].name, node)
-        return ClaimChoice(claim.key, "", node) if self._made_for(claim)[line] else None
+        if meant or not self._is_being_made(claim):
+            for volume in meant or self._suited(claim):
+                if volume.name not in taken and self._reach(volume)[line]:
+                    return ClaimChoice(claim.key, volume.name, node)
+        return ClaimChoice(claim.key, "", node) if not meant and self._made_for(claim)[line] else None
+
+    def _meant(self, claim: Claim) -> list[Volume]:
+        found = self._meant_for.get(claim.key)
+        if found is None:
+            meant = [volume for volume in self._suited(claim) if volume.is_meant_for(claim)]
+            found = self._meant_for[claim.key] = meant
+        return found
 
     def _is_being_made(self, claim: Claim) -> bool:
         return bool(claim.node) and self._class_of(claim).makes_volumes
