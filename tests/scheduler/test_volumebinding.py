@@ -131,6 +131,27 @@ def test_a_volume_that_never_comes_gives_the_room_back() -> None:
     on_stage(script)
 
 
+def test_a_node_for_which_no_volume_can_be_made_is_given_up_and_decided_anew() -> None:
+    """As provisioners say it: they take the node back."""
+
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: node_is_told(stage))
+        await stage.until(lambda: is_waited_for(stage))
+        patch = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+        await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", patch, "default")
+        await asyncio.sleep(30)
+        conditions = (await stage.client.get(POD, "a-t-0", "default"))["status"]["conditions"]
+        assert any("no volume was made" in condition.get("message", "") for condition in conditions)
+        assert await node_is_told(stage)
+        assert not await stage.are_bound("a-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_scheduler_that_is_started_again_goes_on_with_the_same_node() -> None:
     async def script(stage: Stage) -> None:
         await furnish(stage, DISKS)

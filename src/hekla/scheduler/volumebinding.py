@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Obj
+from hekla.api.meta import Key
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
 from hekla.errors import ApiError, Disconnected
@@ -27,6 +28,7 @@ class _Wait:
     choices: tuple[ClaimChoice, ...]
     timer: asyncio.TimerHandle
     written: bool = False
+    told: set[Key] = field(default_factory=set)  # claims that were seen to know their node
 
 
 class VolumeBinding:
@@ -70,7 +72,7 @@ class VolumeBinding:
     def look(self) -> None:
         """Claims have changed: some gang may have all it needs, or need to be decided anew."""
         for number, wait in list(self._waits.items()):
-            problem = next(filter(None, map(self._problem_with, wait.choices)), "")
+            problem = next(filter(None, (self._problem_with(choice, wait.told) for choice in wait.choices)), "")
             if problem:
                 self._end(number)
                 self._failed(number, problem)
@@ -114,7 +116,7 @@ class VolumeBinding:
             patch = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: choice.node}}}
             await self._client.patch(PERSISTENT_VOLUME_CLAIM, claim.key.name, patch, claim.key.namespace)
 
-    def _problem_with(self, choice: ClaimChoice) -> str:
+    def _problem_with(self, choice: ClaimChoice, told: set[Key]) -> str:
         claim, volume = self._storage.claims.get(choice.claim), self._storage.volumes.get(choice.volume)
         if claim is None:
             return f"claim {choice.claim.name} is gone"
@@ -122,6 +124,11 @@ class VolumeBinding:
             return f"volume {choice.volume} is gone or somebody else's"
         if choice.volume and claim.volume and claim.volume != choice.volume:
             return f"claim {choice.claim.name} was bound to volume {claim.volume}, not to {choice.volume}"
+        if claim.node == choice.node:
+            told.add(choice.claim)
+        elif choice.claim in told and not (choice.volume or claim.volume):
+            # Whoever makes volumes takes the node back where none can be made for it.
+            return f"no volume was made for claim {choice.claim.name} on node {choice.node}"
         return ""
 
     def _is_bound(self, choice: ClaimChoice) -> bool:
