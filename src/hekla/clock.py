@@ -17,7 +17,7 @@ class Clock(Protocol):
         """The wall clock, aware and in UTC. May jump; use for timestamps in objects."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow; use for measuring and for deadlines."""
+        """Seconds that only grow, also while the machine sleeps; use for measuring and for deadlines."""
 
 
 class SystemClock:
@@ -25,7 +25,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LoopClock:
