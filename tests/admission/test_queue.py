@@ -56,6 +56,14 @@ def test_a_parent_must_exist_and_not_be_oneself() -> None:
     )
 
 
+def test_queues_above_each_other_do_not_keep_the_server_busy() -> None:
+    """Two changes at once, each right by itself, make such a ring."""
+    ring = [make.queue("a", parent="b"), make.queue("b", parent="a")]
+    old = make.queue("q", parent="a")
+    assert fault(make.queue("q", parent="a", capability={"cpu": "4"}), *ring, old=old) == ""
+    assert fault(make.queue("top", capability={"cpu": "4"}), *ring, make.queue("c", parent="top")) == ""
+
+
 def test_the_tree_has_a_greatest_depth() -> None:
     tree = [make.queue("a", parent="root"), make.queue("b", parent="a")]
     assert fault(make.queue("c", parent="b"), *tree, rules=QueueRules(max_depth=3)) == ""

@@ -202,8 +202,9 @@ def _tree_message(queue: Obj, others: Queues) -> str:
 
 
 def _ancestor_capability(queue: Obj, resource: str, others: Queues) -> Decimal | None:
-    above = str((queue.get("spec") or {}).get("parent") or "")
-    while above and above != ROOT_QUEUE and above in others:
+    above, passed = str((queue.get("spec") or {}).get("parent") or ""), set[str]()
+    while above != ROOT_QUEUE and above in others and above not in passed:
+        passed.add(above)
         capability = _amounts(others[above], "capability")
         if capability.get(resource):
             return capability[resource]
