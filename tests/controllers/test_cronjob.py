@@ -7,6 +7,9 @@ from typing import Any
 from hekla.api.kinds import CRON_JOB, EVENT, JOB
 from hekla.api.meta import name_of, parse_timestamp, timestamp, uid_of
 from hekla.api.schedule import parse_schedule
+from hekla.apiserver.app import build_app
+from hekla.client.inprocess import InProcessTransport
+from hekla.client.rest import Client
 from hekla.controllers.cronjob.decision import SCHEDULED_AT, build_job, decide, job_name, reference_to
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -181,6 +184,25 @@ def test_a_suspended_one_rests_and_a_changed_schedule_begins_with_its_next_time(
         (made,) = bench.store.objects(JOB)
         scheduled = made["metadata"]["annotations"]["volcano.sh/cronjob-scheduled-timestamp"]
         assert scheduled == timestamp(parse_timestamp(scheduled).replace(minute=0))
+
+    on_bench(script)
+
+
+def test_one_that_says_nothing_disturbs_no_other() -> None:
+    """Where nobody checks what is created: a cluster without our webhook."""
+
+    async def script(bench: Bench) -> None:
+        empty = cron_job()
+        empty["metadata"]["name"] = "empty"
+        del empty["spec"]
+        app = build_app(bench.store, clock=bench.clock, rng=bench.rng)
+        unchecked = Client(InProcessTransport(app), user_agent="test")
+        await unchecked.create(CRON_JOB, empty)
+        await bench.client.create(CRON_JOB, cron_job())
+        for label in ("first", "second"):
+            await unchecked.patch(CRON_JOB, "empty", {"metadata": {"labels": {"is": label}}}, "default")
+            await minutes(1)
+        assert len(jobs_of(bench)) == 2
 
     on_bench(script)
 

@@ -44,7 +44,7 @@ class CronJobController:
 
     async def reconcile(self, key: Key) -> float | None:
         cron_job = self._cron_jobs.get(key.name, key.namespace)
-        if cron_job is None or is_deleting(cron_job):
+        if cron_job is None or is_deleting(cron_job) or not cron_job.get("spec"):
             return None
         # 1. When is it due? One that cannot be read makes no Jobs, but its old ones are still looked after.
         zone, schedule = self._read(cron_job)
@@ -64,7 +64,7 @@ class CronJobController:
         return next_look(cron_job, schedule, now) if schedule and not cron_job["spec"].get("suspend") else None
 
     def _read(self, cron_job: Obj) -> tuple[tzinfo, Schedule | None]:
-        spec = cron_job["spec"]
+        spec = cron_job.get("spec") or {}
         text, name = str(spec.get("schedule") or ""), str(spec.get("timeZone") or "")
         if "TZ=" in text.partition(" ")[0]:
             message = (
@@ -178,7 +178,9 @@ def _age(job: Obj) -> tuple[str, str]:
 
 
 def _times(cron_job: Obj) -> tuple[object, object]:
-    return cron_job["spec"].get("schedule"), cron_job["spec"].get("timeZone")
+    # Where nobody checks what is created there may be nothing in it.
+    spec = cron_job.get("spec") or {}
+    return spec.get("schedule"), spec.get("timeZone")
 
 
 def _namespace_goes(error: ApiError) -> bool:
