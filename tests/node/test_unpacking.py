@@ -136,6 +136,15 @@ def test_an_images_list_of_users_is_the_images_own(tmp_path: Path, leads_to: str
         ReadyImage(["x"], base=str(tmp_path / "root"), user="app").identity()
 
 
+def test_an_images_links_lead_from_the_images_root(tmp_path: Path) -> None:
+    for folder in ("etc", "store"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "store/users").write_text("app:x:7:8::/home/app:/bin/sh\n")
+    (tmp_path / "etc/passwd").symlink_to("/store/users")
+    image = ReadyImage(["x"], base=str(tmp_path), user="app")
+    assert (image.identity(), image.home_of(7)) == ((7, 8), "/home/app")
+
+
 @pytest.mark.parametrize("user", ["app", "7:app", "4294967295", "7:" + 5000 * "9"])
 def test_a_user_without_a_number_is_refused(tmp_path: Path, user: str) -> None:
     (tmp_path / "etc").mkdir()

@@ -39,7 +39,7 @@ _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(os.uname().machine, 155)
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_OPENAT2 = 428, 429, 437
 _OPEN_TREE_CLONE = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
-_RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 0x02, 0x08, 0x10
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
@@ -94,7 +94,16 @@ def open_beneath(folder: int, path: str) -> int:
 
     The kernel looks the whole path up at once: nobody who swaps a part of it for a link meanwhile gets anything else.
     """
-    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    return _open_resolved(folder, path, _RESOLVE_BENEATH)
+
+
+def open_in_root(folder: int, path: str) -> int:
+    """As `open_beneath`, for whom the folder is the root: links lead from there."""
+    return _open_resolved(folder, path, _RESOLVE_IN_ROOT)
+
+
+def _open_resolved(folder: int, path: str, resolve: int) -> int:
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, resolve | _RESOLVE_NO_MAGICLINKS)
     found = _libc.syscall(_SYS_OPENAT2, folder, path.encode(), how, ctypes.c_size_t(len(how)))
     _check(found, path)
     return int(found)

@@ -114,11 +114,11 @@ def _unpack(source: Path, target: Path) -> None:
 
 
 def _lines(folder: str, path: str) -> list[str]:
-    """Of a file in the folder; none where there is no such file. An image's links do not lead out of the image."""
+    """Of a file in the folder; none where there is no such file. An image's links lead from its own root."""
     try:
         with ExitStack() as stack:
             root = _closed_with(stack, os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
-            found = _closed_with(stack, sys_.open_beneath(root, path))
+            found = _closed_with(stack, sys_.open_in_root(root, path))
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 return []
             with Path(f"/proc/self/fd/{found}").open(errors="replace") as table:
