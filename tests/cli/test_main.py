@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from hekla.cli.main import hekla, run_program
+from hekla.cli.failing import VerbFailed
+from hekla.cli.main import describe, hekla, run_program
+from hekla.errors import NotFound
 
 
 def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -62,3 +64,10 @@ def test_an_unknown_command_is_named_and_a_near_one_proposed(capsys: pytest.Capt
 def test_a_group_alone_shows_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_program(hekla, ["job"]) == 0
     assert "suspend" in capsys.readouterr().out
+
+
+def test_a_cluster_without_volcanos_kinds_is_told_what_brings_them() -> None:
+    remedy = "the cluster does not know Volcano's kinds: `hekla install` brings them."
+    assert describe(NotFound("404 page not found")) == remedy
+    assert describe(VerbFailed("Failed to list job: 404 page not found")) == f"Failed to list job: {remedy}"
+    assert describe(NotFound('jobs.batch.volcano.sh "x" not found')) == 'jobs.batch.volcano.sh "x" not found'

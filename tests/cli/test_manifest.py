@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import itertools
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,9 @@ def test_a_missing_file_is_told_plainly() -> None:
 def test_a_tab_for_indentation_gets_its_remedy(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="tabs for indentation"):
         read_manifest(write(tmp_path, "spec:\n\tminAvailable: 1\n"))
+
+
+def test_standard_input_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: b\n c\n: d\n")))
+    with pytest.raises(BadFile, match=r"^standard input:\d+:\d+: not valid YAML"):
+        read_manifest("-")

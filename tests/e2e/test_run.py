@@ -34,6 +34,9 @@ spec:
 """
 
 
+TINY = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n"
+
+
 def run(file: Path, home: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     environment = {**clean_environment(), "XDG_STATE_HOME": str(home), "TMPDIR": str(home)}
     done = subprocess.run([HEKLA, "run", file, *flags], capture_output=True, text=True, timeout=100, env=environment)
@@ -123,7 +126,11 @@ def test_a_command_that_does_not_exist_is_the_pods_reason(tmp_path: Path) -> Non
     [
         ("kind: Job\n  x: y\n", r"job\.yaml:2:\d+: not valid YAML"),
         ("- a\n", r"job\.yaml:1: expected an object"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "exactly one batch.volcano.sh Job"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+            "exactly one batch.volcano.sh Job.*found only v1 Conf",
+        ),
+        (f"{TINY}---\n{TINY}", r"exactly one batch.volcano.sh Job.*found 2 \(lines 1, 5\); `hekla up`"),
         ("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {}\n", r"job\.yaml:1: metadata.name is missing"),
     ],
 )

@@ -22,6 +22,8 @@ EXIT_BAD_FILE = 3
 EXIT_INTERRUPTED = 130
 EXIT_VCCTL_FAILED = 255
 
+_UNKNOWN_PATH = "404 page not found"
+
 # name: (module, attribute, one line of help)
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("hekla.cli.run", "run", "Run a job file: submit, follow, exit with its outcome."),
@@ -182,7 +184,13 @@ def describe(error: BaseException) -> str:
         return f"cannot reach the cluster: {error}\nIs it running? Start one here with `hekla up`, or check KUBECONFIG."
     if isinstance(error, ApiError) and error.code == 401:
         return "the cluster does not accept these credentials; check --kubeconfig or KUBECONFIG."
-    return str(error)
+    text = str(error)
+    if text.endswith(_UNKNOWN_PATH):
+        # How a Kubernetes API server answers for kinds it does not have.
+        return (
+            f"{text.removesuffix(_UNKNOWN_PATH)}the cluster does not know Volcano's kinds: `hekla install` brings them."
+        )
+    return text
 
 
 def _style(text: str) -> str:

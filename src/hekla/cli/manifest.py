@@ -53,6 +53,7 @@ class Document:
 def read_manifest(source: str) -> list[Document]:
     """All documents of a file (`-`: standard input); empty ones are left out."""
     text = _read(source)
+    source = "standard input" if source == "-" else source
     try:
         documents = list(_Composer(text, source).documents())
     except yaml.MarkedYAMLError as error:

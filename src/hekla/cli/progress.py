@@ -142,7 +142,7 @@ def _unattended(pods: Sequence[Obj]) -> tuple[str, str]:
     for pod in pods:
         wanted = str(pod["spec"].get("schedulerName") or "")
         if wanted not in ("", SCHEDULER_NAME) and not pod["spec"].get("nodeName") and not _scheduled(pod):
-            hint = f"Hekla's is {SCHEDULER_NAME!r}, which leaving out schedulerName gives"
+            hint = f"Hekla's is called {SCHEDULER_NAME!r}"
             return str(Reason.WAITING_FOR_SCHEDULER), f"no scheduler called {wanted!r} has looked at its pods; {hint}"
     return "", ""
 

@@ -60,7 +60,7 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
     jobs = [document for document in documents if kind_of(document.obj) is JOB]
     check_documents(documents)
     if len(jobs) != 1:
-        raise BadFile(f"{file}: `hekla run` needs exactly one batch.volcano.sh Job in the file, found {len(jobs)}")
+        raise BadFile(f"{documents[0].file}: {_not_one_job(documents, jobs)}")
     if detach and not _is_there(cluster):
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
     with _cluster_for(cluster, size) as (connection, private):
@@ -73,6 +73,15 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
             # Nobody reads on (`hekla run … | head`): that says nothing about the job.
             silence_output()
             return EXIT_INTERRUPTED
+
+
+def _not_one_job(documents: list[Document], jobs: list[Document]) -> str:
+    needed = "`hekla run` needs exactly one batch.volcano.sh Job in the file"
+    if jobs:
+        lines = ", ".join(str(job.line) for job in jobs)
+        return f"{needed}, found {len(jobs)} (lines {lines}); `hekla up` and `kubectl apply -f` run them all"
+    held = ", ".join(sorted({f"{document.obj['apiVersion']} {document.obj['kind']}" for document in documents}))
+    return f"{needed}, found only {held}; a Job begins with `apiVersion: {JOB.api_version}`"
 
 
 def _is_there(options: ClusterOptions) -> bool:

@@ -60,6 +60,12 @@ def test_a_pod_carries_its_job_its_task_and_its_index() -> None:
     assert pod["spec"]["schedulerName"] == "volcano"
 
 
+def test_pods_of_a_job_that_admission_did_not_fill_in_are_the_gang_schedulers() -> None:
+    job = make.job("demo", make.task("a"))
+    job["spec"].pop("schedulerName", None)
+    assert built(job)["spec"]["schedulerName"] == "volcano"
+
+
 def test_the_templates_own_words_win_where_they_may() -> None:
     template = make.task("a", pod={"schedulerName": "mine"})
     template["template"]["metadata"] = {"labels": {"app": "x", "volcano.sh/task-spec": "lie"}}

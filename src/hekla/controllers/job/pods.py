@@ -107,6 +107,8 @@ class PodTemplate:
         for field in ("schedulerName", "priorityClassName"):
             if not spec.get(field) and job_spec.get(field):
                 spec[field] = job_spec[field]
+        # Admission fills this in; on a cluster without it the pods are the gang scheduler's nevertheless.
+        spec["schedulerName"] = spec.get("schedulerName") or batch.SCHEDULER_NAME
         meta = template.get("metadata") or {}
         self._job, self._task = job, task
         self._labels = {**(meta.get("labels") or {}), **_labels(job, task)}
