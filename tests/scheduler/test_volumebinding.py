@@ -131,6 +131,21 @@ def test_a_volume_that_never_comes_gives_the_room_back() -> None:
     on_stage(script)
 
 
+def test_a_volume_that_goes_before_it_is_bound_gives_the_room_back() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, "kubernetes.io/no-provisioner", volume_object("on-2", node="n2"))
+        await stage.add(GANG)
+        stage.start()
+        await stage.until(lambda: is_owned(stage, "on-2"))
+        await stage.client.delete(PERSISTENT_VOLUME, "on-2")
+        await stage.add({"groups": [{"name": "b", "min": 1, "pods": [{"cpu": 2}]}]})
+        await asyncio.sleep(30)
+        assert await stage.are_bound("b-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_node_for_which_no_volume_can_be_made_is_given_up_and_decided_anew() -> None:
     """As provisioners say it: they take the node back."""
 

@@ -113,8 +113,8 @@ class Binder:
                 self._wake()
         self._statuses.take(plan)
 
-    def claims_changed(self) -> None:
-        """The cache has news of claims, for which pods may be waiting."""
+    def storage_changed(self) -> None:
+        """The cache has news of claims or volumes, for which pods may be waiting."""
         self._volumes.look()
 
     def _volumes_failed(self, number: int, problem: str) -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hekla.api.kinds import PERSISTENT_VOLUME_CLAIM, PRIORITY_CLASS, QUEUE, Kind
+from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, PRIORITY_CLASS, QUEUE, Kind
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
 from hekla.client.lease import Election
@@ -157,8 +157,8 @@ class _Scheduler:
     def _informer(self, kind: Kind, door: Door) -> Informer:
         informer = Informer(self._client, kind, rng=self._rng)
         informer.subscribe(_Feed(door, self._wake))
-        if kind is PERSISTENT_VOLUME_CLAIM:
-            informer.subscribe(lambda update: self._binder.claims_changed())
+        if kind in (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM):
+            informer.subscribe(lambda update: self._binder.storage_changed())
         return informer
 
     async def _make_queues(self) -> None:

@@ -70,7 +70,7 @@ class VolumeBinding:
         self._due.add(number)
 
     def look(self) -> None:
-        """Claims have changed: some gang may have all it needs, or need to be decided anew."""
+        """Claims or volumes have changed: some gang may have all it needs, or need to be decided anew."""
         for number, wait in list(self._waits.items()):
             problem = next(filter(None, (self._problem_with(choice, wait.told) for choice in wait.choices)), "")
             if problem:
