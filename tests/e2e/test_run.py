@@ -76,6 +76,12 @@ def test_a_failed_job_exits_with_1_and_says_which_pod_and_code(tmp_path: Path) -
     assert "exit code 7" in done.stderr
 
 
+def test_a_run_of_its_own_has_the_namespaces_its_file_and_flags_name(tmp_path: Path) -> None:
+    for text, flags in ((JOB.replace("name: example", "name: example\n  namespace: team"), ()), (JOB, ("-n", "team"))):
+        done = run(write(tmp_path, text), tmp_path, *flags)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_reader_that_goes_away_ends_the_run_without_a_word(tmp_path: Path) -> None:
     environment = {**clean_environment(), "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     file = write(tmp_path, JOB, command='["seq", "1000000"]')

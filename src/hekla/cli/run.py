@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hekla.api.batch import JobPhase
-from hekla.api.kinds import JOB, Obj, kind_of
+from hekla.api.kinds import JOB, NAMESPACE, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.cluster import machine_options, size_options
@@ -27,9 +27,9 @@ from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import style
-from hekla.cli.submit import check_documents, submit_all
+from hekla.cli.submit import check_documents, require_kind, submit_all
 from hekla.clock import SystemClock
-from hekla.errors import UsageError, told_error
+from hekla.errors import AlreadyExists, UsageError, told_error
 
 if TYPE_CHECKING:
     from hekla.cli.display import Display
@@ -164,6 +164,8 @@ class _Run:
         from hekla.cli.follow import Follower, LogWish
 
         async with self._connection.client() as client:
+            if self._private:
+                await _make_namespaces(client, self._documents, self._connection.namespace)
             job = await submit_all(client, self._documents, self._connection.namespace)
             if self._detach:
                 click.echo(f"job.batch.volcano.sh/{name_of(job)} submitted")
@@ -317,6 +319,14 @@ class _Hopeless:
     def for_long(self) -> bool:
         limit = _UNPLACEABLE_SECONDS if self.code in _ABOUT_ROOM else _STUCK_SECONDS
         return self._since is not None and time.monotonic() - self._since >= limit
+
+
+async def _make_namespaces(client: Client, documents: list[Document], default: str) -> None:
+    """Those the file means to be in: nobody else could have made them on a cluster for this run alone."""
+    namespaced = [document.obj for document in documents if require_kind(document).namespaced]
+    for name in sorted({namespace_of(obj) or default for obj in namespaced} - {"default"}):
+        with contextlib.suppress(AlreadyExists):
+            await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
 async def _completion(private: LaunchedCluster) -> None:
