@@ -18,7 +18,7 @@ from hekla.api.meta import is_owned_by, labels_of, name_of, namespace_of, uid_of
 from hekla.cli.progress import is_finished
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
-from hekla.errors import ApiError, BadRequest, Disconnected, NotFound
+from hekla.errors import ApiError, Disconnected, NotFound
 
 _DRAIN_SECONDS = 5.0
 _PATIENCE_SECONDS = 60.0
@@ -68,6 +68,7 @@ class Follower:
         self._synced = False
         self._trouble_since: float | None = None
         self._lost: Disconnected | None = None
+        self._unread: ApiError | Disconnected | None = None
 
     async def run(self) -> Obj:
         """Follow until the job ends (or is deleted, or we are cancelled); the job as last seen.
@@ -194,14 +195,15 @@ class Follower:
                 query["tailLines"] = "0"
             try:
                 written += await self._read(pod, container, shown, query, 0 if "tailLines" in query else written)
+                self._unread = None
                 return
             except NotFound:
                 return
             except _Interrupted as broken:
                 written += broken.written
-            except (BadRequest, ApiError, Disconnected):
+            except (ApiError, Disconnected) as error:
                 # Not there yet, or the node or the server is restarting.
-                pass
+                self._unread = error
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
@@ -226,8 +228,13 @@ class Follower:
         if not self._streams:
             return
         _, late = await asyncio.wait(self._streams.values(), timeout=_DRAIN_SECONDS)
-        if late:
-            self._listener.say(f"{len(late)} containers still had more to say; `hekla logs` has it all")
+        if not late:
+            return
+        containers = "1 container" if len(late) == 1 else f"{len(late)} containers"
+        if self._unread is not None:
+            self._listener.say(f"logs of {containers} could not be read: {self._unread}")
+        else:
+            self._listener.say(f"{containers} still had more to say; `hekla logs` has it all")
 
 
 class _Interrupted(Exception):
