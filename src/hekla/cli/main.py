@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 
 import click
@@ -125,15 +126,15 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
         return int(result) if isinstance(result, int) else 0
     except click.exceptions.Exit as ending:
         return ending.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
+        # We are leaving: another Ctrl-C would only make it look like something else.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.message)
         return 0
     except click.ClickException as error:
         return _say_misuse(error, name)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except (HeklaError, BrokenPipeError, BaseExceptionGroup) as raised:
         if isinstance(told_error(raised), BrokenPipeError):
             # The reader (head, less) went away: not an error.

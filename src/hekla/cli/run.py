@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,6 +103,7 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
             click.echo(f"Using the cluster of {connection.access.source}")
         yield connection, None
         return
+    signal.signal(signal.SIGINT, _interrupt_once)
     with contextlib.ExitStack() as leaving:
         temporary = options.data_dir is None
         directory = Path(tempfile.mkdtemp(prefix="hekla-run-")) if temporary else options.layout().root
@@ -109,10 +111,16 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
             leaving.callback(shutil.rmtree, directory, ignore_errors=True)
         launched = _launch(directory, temporary, size)
         leaving.callback(launched.stop)
-        # A second Ctrl-C does not keep us from leaving nothing behind.
+        # Following the job has a handler of its own; what comes after it must not be disturbed either.
         leaving.callback(signal.signal, signal.SIGINT, signal.SIG_IGN)
         _wait_until_it_takes_jobs(launched)
         yield ClusterOptions(directory / "kubeconfig", None, "", options.namespace).connection(), launched
+
+
+def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
+    """The first Ctrl-C ends the run; a second one does not keep us from leaving nothing behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _launch(directory: Path, temporary: bool, size: dict[str, Any]) -> LaunchedCluster:
