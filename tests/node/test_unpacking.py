@@ -207,6 +207,39 @@ def test_containers_see_their_image_and_nothing_of_it_changes(account: str) -> N
     asyncio.run(main())
 
 
+# What other programs (podman, docker) leave on a machine: mounts that an ordinary user may not take apart.
+WITH_MOUNTS_IN_VAR = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /var/tmp && exec "$@"', "sh")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_a_layer_lies_over_a_directory_of_the_machine_with_mounts_in_it(account: str) -> None:
+    async def main() -> None:
+        async with rig(account) as node:
+            node.inside = WITH_MOUNTS_IN_VAR
+            layer = node.home / "layer"
+            (layer / "var/lib").mkdir(parents=True)
+            (layer / "var/lib/word").write_text("from the layer\n")
+            await node.start_agent(images=table(node.home, f"over: {{layers: [{layer}]}}"))
+            script = "cat /var/lib/word; ls -d /var/lib/dpkg; touch /var/new /var/lib/new && ls /var/new /var/lib/new"
+            await node.create_pod("open", script, container={"image": "over"})
+            pod = await node.finished("open")
+            assert node.log(pod) == "from the layer\n/var/lib/dpkg\n/var/lib/new\n/var/new\n", pod
+            assert not Path("/var/new").exists()
+            assert not (layer / "var/lib/new").exists()
+
+            await node.create_pod("bare", "touch /var/new /var/lib/new && ls /var/new /var/lib/new")
+            assert node.log(await node.finished("bare")) == "/var/lib/new\n/var/new\n"
+
+            sealed = {"image": "over", "securityContext": {"readOnlyRootFilesystem": True}}
+            places = "/var /var/lib /var/lib/dpkg /var/cache"
+            script = f"for each in {places}; do touch $each/new 2> /dev/null && echo $each; done; cat /var/lib/word"
+            await node.create_pod("sealed", script, container=sealed)
+            assert node.log(await node.finished("sealed")) == "from the layer\n"
+
+    asyncio.run(main())
+
+
 def state_of(pod: Obj) -> Obj:
     return state(pod) if (pod.get("status") or {}).get("containerStatuses") else {}
 

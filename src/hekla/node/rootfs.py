@@ -2,9 +2,10 @@
 
 The machine's root is the image, unless the plan names another, and layers may lie over it. Each top-level directory
 gets an overlay, so a pod may write anywhere and what is below never changes; one overlay over `/` would be simpler, but
-the kernel refuses it to an ordinary user because of the mounts below. What an overlay cannot cover (a directory of the
-machine with mounts the user may not take apart) is shown read-only. /proc, /sys and /dev are the container's own, and
-so are /run and /tmp but for what an image has there. Nothing here is undone: the kernel drops all with the namespace.
+the kernel refuses it to an ordinary user because of the mounts below. For the same reason a directory with mounts that
+the user may not take apart is shown entry by entry; what no overlay can cover is shown read-only. /proc, /sys and /dev
+are the container's own, and so are /run and /tmp but for what an image has there. Nothing here is undone: the kernel
+drops all with the namespace.
 
 Runs in the shim, between fork and exec: os and `syscalls` only, which is why paths are plain strings.
 """
@@ -72,7 +73,7 @@ def enter(plan: RootPlan) -> None:
     os.makedirs(root, exist_ok=True)
     sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
     try:
-        _show_image(root, plan, strict=True)
+        inner = _Showing(root, plan, strict=True).show()
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
@@ -81,7 +82,7 @@ def enter(plan: RootPlan) -> None:
         sys_.mount("hekla", plan["scratch"], "tmpfs", _SAFE, "mode=700")
         os.makedirs(root)
         sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
-        _show_image(root, plan, strict=False)
+        inner = _Showing(root, plan, strict=False).show()
     # 3. The file systems that are the container's own.
     _own_file_systems(root, plan["scratch"])
     # 4. Move in, with the volumes in hand, and close the door: where they go, nothing leads back to the host.
@@ -97,68 +98,92 @@ def enter(plan: RootPlan) -> None:
         _put_down(bind, mount)
     _guard_kernel()
     if plan["read_only"]:
-        _seal(frozenset(bind["target"] for bind in plan["binds"]))
+        _seal(inner, frozenset(bind["target"] for bind in plan["binds"]))
 
 
-def _show_image(root: str, plan: RootPlan, *, strict: bool) -> None:
-    # Relative paths through links: folders may contain the commas and colons that are separators in mount options.
-    os.chdir(plan["scratch"])
-    folders = [*plan["above"], plan["base"]]
-    links = [f"lower-{index}" for index in range(len(folders))]
-    for link, folder in zip(links, folders, strict=True):
-        if not os.path.islink(link):
-            os.symlink(folder, link)
-    mounts = _mount_points(plan["scratch"]) if plan["base"] == "/" else []
-    for name in sorted({name for folder in folders for name in os.listdir(folder)} - _OWN):
-        found = [f"{link}/{name}" for link in links if os.path.lexists(f"{link}/{name}")]
-        if name in _FRESH and plan["base"] == "/":
-            found = [each for each in found if not each.startswith(f"{links[-1]}/")]
-        _show_entry(found, f"{root}/{name}", name, plan, mounts, strict=strict)
+class _Showing:
+    """Lays an image out in a root. `strict`: what cannot be overlaid is an error, even where it may be read-only."""
 
+    def __init__(self, root: str, plan: RootPlan, *, strict: bool) -> None:
+        self._root = root
+        self._plan = plan
+        self._strict = strict
+        self._machines = f"lower-{len(plan['above'])}"
+        self._mounts = _mount_points(plan["scratch"]) if plan["base"] == "/" else []
+        self._inner: list[str] = []  # directories mounted inside of top-level ones
 
-def _show_entry(found: list[str], target: str, name: str, plan: RootPlan, mounts: list[str], *, strict: bool) -> None:
-    """One top-level entry, from the folders that have it, the top one first."""
-    kinds = [stat.S_IFMT(os.lstat(each).st_mode) for each in found]
-    folders = kinds.count(stat.S_IFDIR)
-    if 0 < folders < len(kinds):
-        raise OSError(0, f"/{name} is a folder in one layer of the image and a link or file in another")
-    if folders:
-        os.mkdir(target, 0o755)
-        _overlay(found, target, name, plan, mounts, strict=strict)
-    elif kinds and kinds[0] == stat.S_IFLNK:
-        os.symlink(os.readlink(found[0]), target)
-    elif kinds and kinds[0] == stat.S_IFREG and found[0] != f"lower-{len(plan['above'])}/{name}":
-        _touch(target)
-        sys_.bind(found[0], target, read_only=True)
+    def show(self) -> list[str]:
+        """Every top-level entry of the image; gives the directories below them that had to be mounted one by one."""
+        # Relative paths through links: folders may contain the commas and colons that are separators in mount options.
+        os.chdir(self._plan["scratch"])
+        folders = [*self._plan["above"], self._plan["base"]]
+        links = [f"lower-{index}" for index in range(len(folders))]
+        for link, folder in zip(links, folders, strict=True):
+            if not os.path.islink(link):
+                os.symlink(folder, link)
+        for name in sorted({name for folder in folders for name in os.listdir(folder)} - _OWN):
+            found = [f"{link}/{name}" for link in links if os.path.lexists(f"{link}/{name}")]
+            if name in _FRESH and self._plan["base"] == "/":
+                found = [each for each in found if not each.startswith(f"{self._machines}/")]
+            self._show_entry(found, name)
+        return self._inner
 
+    def _show_entry(self, found: list[str], name: str) -> None:
+        """One entry, from the folders that have it, the top one first."""
+        target = f"{self._root}/{name}"
+        kinds = [stat.S_IFMT(os.lstat(each).st_mode) for each in found]
+        folders = kinds.count(stat.S_IFDIR)
+        if 0 < folders < len(kinds):
+            raise OSError(0, f"/{name} is a folder in one layer of the image and a link or file in another")
+        if folders:
+            os.makedirs(target, 0o755, exist_ok=True)
+            self._overlay(found, name)
+        elif kinds and kinds[0] == stat.S_IFLNK:
+            if not os.path.islink(target):
+                os.symlink(os.readlink(found[0]), target)
+        elif kinds and kinds[0] == stat.S_IFREG and ("/" in name or found[0] != f"{self._machines}/{name}"):
+            _touch(target)
+            sys_.bind(found[0], target, read_only=True)
 
-def _overlay(found: list[str], target: str, name: str, plan: RootPlan, mounts: list[str], *, strict: bool) -> None:
-    """Show one directory. `strict`: one that cannot be overlaid is an error, even where it may be shown read-only."""
-    upper, work = f"upper/{name}", f"work/{name}"
-    os.makedirs(upper, exist_ok=True)
-    os.makedirs(work, exist_ok=True)
-    machines = f"/{name}" if plan["base"] == "/" and found[-1] == f"lower-{len(plan['above'])}/{name}" else ""
-    if machines and not os.access(machines, os.R_OK | os.X_OK):
-        # Closed to the user (root's home): an overlay of it would be closed as well. The pod gets an empty one.
-        found, machines = found[:-1], ""
-        if not found:
-            sys_.bind(upper, target)
+    def _overlay(self, found: list[str], name: str) -> None:
+        target, upper, work = f"{self._root}/{name}", f"upper/{name}", f"work/{name}"
+        os.makedirs(upper, exist_ok=True)
+        os.makedirs(work, exist_ok=True)
+        machines = f"/{name}" if self._plan["base"] == "/" and found[-1] == f"{self._machines}/{name}" else ""
+        if machines and not os.access(machines, os.R_OK | os.X_OK):
+            # Closed to the user (root's home): an overlay of it would be closed as well. The pod gets an empty one.
+            found, machines = found[:-1], ""
+            if not found:
+                sys_.bind(upper, target)
+                return
+        _same_owner(found[0], upper)
+        options = f"lowerdir={':'.join(found)},upperdir={upper},workdir={work}"
+        if self._plan["user_namespace"]:
+            options += ",userxattr"
+        below_it = _outermost_below(machines, self._mounts) if machines else []
+        try:
+            sys_.mount("hekla", target, "overlay", _SAFE, options)
+        except OSError:
+            if below_it:
+                self._show_entries(found, name)
+                return
+            if len(found) > 1 or not machines or (self._strict and not os.path.ismount(machines)):
+                raise
+            sys_.bind(machines, target, read_only=True)
             return
-    _same_owner(found[0], upper)
-    options = f"lowerdir={':'.join(found)},upperdir={upper},workdir={work}"
-    if plan["user_namespace"]:
-        options += ",userxattr"
-    below_it = _outermost_below(machines, mounts) if machines else []
-    try:
-        sys_.mount("hekla", target, "overlay", _SAFE, options)
-    except OSError:
-        if len(found) > 1 or not machines or (strict and not below_it and not os.path.ismount(machines)):
-            raise
-        sys_.bind(machines, target, read_only=True)
-        return
-    for below in below_it:
-        if os.path.isdir(target + below[len(machines) :]):
-            sys_.bind(below, target + below[len(machines) :], read_only=True)
+        for below in below_it:
+            if os.path.isdir(target + below[len(machines) :]):
+                sys_.bind(below, target + below[len(machines) :], read_only=True)
+
+    def _show_entries(self, found: list[str], name: str) -> None:
+        """What the mounts below it keep from being overlaid: a directory of the pod's own, with each entry in it."""
+        sys_.bind(f"upper/{name}", f"{self._root}/{name}")
+        for entry in sorted({entry for folder in found for entry in os.listdir(folder)}):
+            inner = f"{name}/{entry}"
+            parts = [f"{each}/{entry}" for each in found if os.path.lexists(f"{each}/{entry}")]
+            self._show_entry(parts, inner)
+            if stat.S_ISDIR(os.lstat(parts[0]).st_mode):
+                self._inner.append(f"/{inner}")
 
 
 def _seen_from(base: str, path: str) -> str:
@@ -298,11 +323,15 @@ def _guard_kernel() -> None:
             sys_.mount("/dev/null", path, None, sys_.MS_BIND)
 
 
-def _seal(volumes: frozenset[str]) -> None:
+def _seal(inner: list[str], volumes: frozenset[str]) -> None:
     """Make all of the image read-only; volumes, /dev, /run and the like stay as they are."""
     for path in ("/", *(f"/{name}" for name in os.listdir("/"))):
         own = path[1:] in _OWN - {"tmp"} or path in volumes
         if os.path.ismount(path) and not own:
+            sys_.make_read_only(path, below=False)
+    for path in inner:
+        # Known to be mounts: within one file system they do not look like it.
+        if path not in volumes:
             sys_.make_read_only(path, below=False)
 
 
