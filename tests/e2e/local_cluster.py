@@ -95,6 +95,26 @@ def running(data_dir: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
+@contextlib.contextmanager
+def forwarded(
+    cluster: LocalCluster, what: str, port: int, *, namespace: str = "default", websockets: bool = True
+) -> Iterator[int]:
+    """The local port behind which `kubectl port-forward` has that of a pod or Service."""
+    environment = {**os.environ, "KUBECTL_PORT_FORWARD_WEBSOCKETS": str(websockets).lower()}
+    kubectl = [cluster.kubectl_program, "--kubeconfig", str(cluster.kubeconfig), "-n", namespace]
+    command = [*kubectl, "port-forward", "--address=127.0.0.1", what, f":{port}"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("Forwarding from 127.0.0.1:"), line + process.stdout.read()
+        try:
+            yield int(line.removeprefix("Forwarding from 127.0.0.1:").split()[0])
+        finally:
+            process.terminate()
+
+
 def refused_to_components(data_dir: Path) -> list[str]:
     """What our own components wanted and were not allowed, as the API server's log tells it."""
     log = data_dir / "logs" / "apiserver.log"

@@ -8,11 +8,10 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.local_cluster import LocalCluster
+from tests.e2e.local_cluster import LocalCluster, forwarded
 
 # Everything sent is sent back, and the end too; on the pod's own loopback, where most dashboards listen.
 _ECHO = """
@@ -54,24 +53,6 @@ def echo(cluster: LocalCluster) -> LocalCluster:
     cluster.kubectl("apply", "-f", "-", stdin=POD)
     cluster.kubectl("wait", "pod/echo", "--for=condition=Ready", "--timeout=60s")
     return cluster
-
-
-@contextlib.contextmanager
-def forwarded(cluster: LocalCluster, what: str, port: int, *, websockets: bool = True) -> Iterator[int]:
-    """The local port."""
-    environment = {**os.environ, "KUBECTL_PORT_FORWARD_WEBSOCKETS": str(websockets).lower()}
-    kubectl = [cluster.kubectl_program, "--kubeconfig", str(cluster.kubeconfig)]
-    command = [*kubectl, "port-forward", "--address=127.0.0.1", what]
-    with subprocess.Popen(
-        [*command, f":{port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("Forwarding from 127.0.0.1:"), line + process.stdout.read()
-        try:
-            yield int(line.removeprefix("Forwarding from 127.0.0.1:").split()[0])
-        finally:
-            process.terminate()
 
 
 def say(port: int, data: bytes) -> bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.local_cluster import ROOT, LocalCluster, start_cluster
+from tests.e2e.local_cluster import ROOT, LocalCluster, forwarded, start_cluster
 from tests.eventually import eventually
 
 SEEDS = ROOT / "tests" / "seeds"
@@ -20,6 +21,7 @@ CORRECTIONS = {
 WITHOUT_TASKS = "002-1-example-job.yaml"
 SIZE = ("--node-cpu", "64", "--node-memory", "128Gi", "--node-gpus", "2")
 SECONDS = 90
+RAY_DASHBOARD = 8265
 FILES = sorted(path.name for path in SEEDS.glob("0*.yaml") if path.name != WITHOUT_TASKS)
 
 
@@ -133,7 +135,7 @@ def test_a_pytorch_process_group_forms(cluster: LocalCluster) -> None:
 
 _ASK_RAY = """
 import ray, socket
-ray.init(logging_level="error")
+ray.init("auto", logging_level="error")
 print(len([node for node in ray.nodes() if node["Alive"]]), "nodes")
 @ray.remote
 def hello():
@@ -151,7 +153,17 @@ def test_a_ray_cluster_has_three_nodes_and_runs_a_task(cluster: LocalCluster) ->
         return text if "3 nodes" in text else ""
 
     assert "Hello from Ray!" in str(eventually(answer, seconds=SECONDS))
+    with forwarded(cluster, f"pod/{job}-head-0", RAY_DASHBOARD, namespace=namespace(file)) as port:
+        assert "ray_version" in eventually(lambda: _page(f"http://127.0.0.1:{port}/api/version"), seconds=SECONDS)
     cluster.kubectl("delete", "-n", namespace(file), "vcjob", job)
+
+
+def _page(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
 
 
 @pytest.mark.parametrize(("file", "job"), [("003-1-tf-job.yaml", "tf-job"), ("003-2-spark-job.yaml", "spark-job")])
