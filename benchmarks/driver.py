@@ -173,6 +173,7 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         line = await reader.readline()
         size = int(line or b"0", 16)
         if not size:
+            await reader.readline()  # the empty line that ends the answer: the next one follows on this connection
             return
         yield (await reader.readexactly(size + 2))[:-2]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from hekla.errors import UsageError
 from hekla.node.hooks.images import ImageError
 from hekla.node.podman import Podman, find_podman
+from tests.eventually import eventually
 from tests.node.rig import ACCOUNTS, USER, Rig, as_account, environment, phase, rig, state
 from tests.node.test_unpacking import small_root
 
@@ -55,9 +58,44 @@ def test_a_container_is_what_podmans_image_says_and_the_pod_overrides(account: s
             make_image(node, [*changes, "ENV COLOUR=red", "WORKDIR /etc", *(["USER app"] if account == "root" else [])])
             await node.start_agent(runtime="podman")
             await _look(node)
-            assert json.loads(podman(node, "ps", "--all", "--format=json")) == [], "nothing of podman's is left running"
+            assert containers(node) == [], "nothing of podman's is left running"
 
     asyncio.run(main())
+
+
+@pytest.mark.root
+def test_of_an_unpacking_that_was_killed_or_hangs_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with rig("root") as node:
+            give_podman_a_home(node)
+            make_image(node, [])
+            for name, value in node.variables.items():
+                monkeypatch.setenv(name, value)
+            hanging = node.home / "hanging-podman"
+            hanging.write_text('#!/bin/sh\n[ "$1" = export ] && exec sleep 1000\nexec podman "$@"\n')
+            hanging.chmod(0o755)
+            node.data_dir.mkdir(exist_ok=True)
+
+            with pytest.raises(ImageError, match="export ended with -9"):
+                Podman(str(hanging), node.data_dir, patience=0.1).find(IMAGE, "Never")
+            assert containers(node) == []
+
+            code = f"from pathlib import Path; from hekla.node.podman import Podman; Podman({str(hanging)!r}, "
+            code += f"Path({str(node.data_dir)!r})).find({IMAGE!r}, 'Never')"
+            killed = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+            eventually(lambda: len(containers(node)) == 1, what="podman has made a container")
+            os.killpg(killed.pid, signal.SIGKILL)
+            killed.wait()
+            assert len(containers(node)) == 1
+            Podman("podman", node.data_dir).find(IMAGE, "Never")
+            assert containers(node) == []
+
+    asyncio.run(main())
+
+
+def containers(node: Rig) -> list[object]:
+    found: list[object] = json.loads(podman(node, "ps", "--all", "--format=json"))
+    return found
 
 
 async def _look(node: Rig) -> None:

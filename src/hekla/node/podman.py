@@ -6,11 +6,13 @@ beside the tarballs of `unpacking.py`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tarfile
+import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +44,7 @@ class Podman:
 
     program: str
     data_dir: Path
+    patience: float = _PULL_SECONDS  # with one image, pulled or unpacked
     threads: Executor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "podman"), compare=False)
 
     def find(self, name: str, policy: str) -> Image:
@@ -66,7 +69,7 @@ class Podman:
         if policy == "Never":
             raise ImageMissing(f'image "{name}" is not among podman\'s and imagePullPolicy is Never')
         log.info("pulling", image=name)
-        done = self._ask("pull", "--quiet", name, seconds=_PULL_SECONDS)
+        done = self._ask("pull", "--quiet", name, seconds=self.patience)
         if done.returncode:
             raise PullFailed(f'image "{name}" could not be pulled: {_last_words(done)}')
 
@@ -78,20 +81,32 @@ class Podman:
         return found
 
     def _export(self, image: str, target: Path) -> None:
-        made = self._ask("create", "--pull=never", image, "hekla-takes-its-files")
+        # Always of the same name: what a killed node has left behind is replaced.
+        name = "hekla-" + hashlib.sha256(os.fsencode(self.data_dir) + image.encode()).hexdigest()[:24]
+        made = self._ask("create", "--pull=never", "--replace", f"--name={name}", image, "hekla-takes-its-files")
         if made.returncode:
             raise ImageError(f"podman cannot unpack image {image[:12]}: {_last_words(made)}")
-        container = made.stdout.decode().strip()
         try:
-            with (
-                subprocess.Popen([self.program, "export", container], stdout=subprocess.PIPE, cwd="/") as exporting,
-                tarfile.open(fileobj=exporting.stdout, mode="r|") as archive,
-            ):
-                extract(archive, target)
+            self._extract(name, image, target)
         finally:
-            self._ask("rm", "--force", container)
+            self._ask("rm", "--force", name)
+
+    def _extract(self, container: str, image: str, target: Path) -> None:
+        broken: object = None
+        with subprocess.Popen([self.program, "export", container], stdout=subprocess.PIPE, cwd="/") as exporting:
+            deadline = threading.Timer(self.patience, exporting.kill)
+            deadline.start()
+            try:
+                with tarfile.open(fileobj=exporting.stdout, mode="r|") as archive:
+                    extract(archive, target)
+            except tarfile.ReadError as error:
+                broken = error
+            finally:
+                deadline.cancel()
         if exporting.returncode:
-            raise ImageError(f"podman cannot unpack image {image[:12]}: export ended with {exporting.returncode}")
+            broken = f"export ended with {exporting.returncode}"
+        if broken:
+            raise ImageError(f"podman cannot unpack image {image[:12]}: {broken}")
 
     def _ask(self, *words: str, seconds: float = _ASK_SECONDS) -> subprocess.CompletedProcess[bytes]:
         command = [self.program, *words]
