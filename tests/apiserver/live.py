@@ -72,7 +72,7 @@ class LiveServer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self.url + path, data=body, method=method, headers=named)
         try:
-            with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+            with urllib.request.urlopen(request, context=context, timeout=60) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:

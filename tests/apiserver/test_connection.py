@@ -45,7 +45,7 @@ async def say(folder: Path, *pieces: bytes) -> bytes:
             with contextlib.suppress(ConnectionError):
                 await writer.drain()
         with contextlib.suppress(ConnectionError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 return await reader.read()
         return b""
     finally:

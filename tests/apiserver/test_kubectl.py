@@ -135,4 +135,4 @@ def test_deleting_waits_until_the_object_is_gone(live: LiveServer) -> None:
         eventually(lambda: "deletionTimestamp" in live.kubectl("get", "cm", "held", "-o", "json"))
         assert deleting.poll() is None
         live.kubectl("patch", "cm", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        assert deleting.wait(timeout=20) == 0
+        assert deleting.wait(timeout=60) == 0

@@ -66,7 +66,7 @@ async def serving(server: Server) -> AsyncIterator[Server]:
 
 def with_server(server: Server, test: Callable[[HttpTransport], Awaitable[None]], **options: object) -> None:
     async def run() -> None:
-        async with asyncio.timeout(10), serving(server):
+        async with asyncio.timeout(60), serving(server):
             transport = server.transport(**options)
             try:
                 await test(transport)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from hekla.client.kubeconfig import client_from_files
 from hekla.local.bootstrap import register_webhooks
 from tests.cluster.control_plane import ControlPlane
 from tests.eventually import eventually
+from tests.ports import free_port
 
 HEKLA = Path(sys.executable).with_name("hekla")
 
@@ -55,9 +55,7 @@ def start_webhook(plane: ControlPlane, directory: Path, *flags: str, account: Pa
     """
     if plane.credentials is None:
         raise RuntimeError("the webhook needs a control plane of the tests' own: unset KUBECONFIG")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     node = plane.credentials.node
     command = [
         "webhook", "--kubeconfig", str(account or plane.kubeconfig), "--port", str(port),
@@ -96,7 +94,7 @@ def _running(name: str, command: list[str], directory: Path, *, ready: str = "")
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
 
 
 def _is_ready(name: str, process: subprocess.Popen[bytes], log: Path, word: str) -> bool:

@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import urllib.error
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hekla.clock import SystemClock
 from hekla.local.credentials import Credentials, ensure_credentials
 from tests.eventually import eventually
+from tests.ports import free_ports
 
 _READY_SECONDS = 90.0
 
@@ -46,7 +46,7 @@ def start_control_plane(binaries: Path, directory: Path, *, bare: bool = False) 
     token = secrets.token_hex(16)
     (directory / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
     _write_service_account_key(directory / "sa.key")
-    client_port, peer_port, api_port, manager_port = _free_ports(4)
+    client_port, peer_port, api_port, manager_port = free_ports(4)
     processes: list[subprocess.Popen[bytes]] = []
     try:
         processes.append(_start(directory, "etcd", _etcd(binaries, directory, client_port, peer_port)))
@@ -69,7 +69,7 @@ def start_control_plane(binaries: Path, directory: Path, *, bare: bool = False) 
         for process in reversed(processes):
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(60)
             process.kill()
             process.wait()
 
@@ -83,7 +83,7 @@ def start_kube_scheduler(plane: ControlPlane, directory: Path) -> Iterator[None]
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
 
 
 def _etcd(binaries: Path, directory: Path, client_port: int, peer_port: int) -> list[str]:
@@ -152,14 +152,6 @@ def _write_kubeconfig(path: Path, port: int, token: str) -> Path:
     path.touch(mode=0o600)
     path.write_text(json.dumps(document))
     return path
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for found in sockets:
-            found.bind(("127.0.0.1", 0))
-        return [int(found.getsockname()[1]) for found in sockets]
 
 
 def _get(port: int, path: str, token: str) -> int:

@@ -72,7 +72,7 @@ def test_commands_files_and_connections_go_in_and_out(
         with subprocess.Popen(forwarding, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.stdout is not None
             port = int(process.stdout.readline().removeprefix("Forwarding from 127.0.0.1:").split()[0])
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
                 connection.sendall(b"GET /etc/hostname HTTP/1.0\r\n\r\n")
                 answer = b"".join(iter(lambda: connection.recv(4096), b""))
             process.terminate()

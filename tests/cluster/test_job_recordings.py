@@ -55,7 +55,7 @@ def replayed(
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_selection_of_the_recordings_comes_out_the_same(own_plane: ControlPlane, tmp_path: Path) -> None:
     explanations = read_explanations(HERE / "differences.yaml", "real")
     verdicts = replayed(own_plane, tmp_path / "pretended", PRETENDED, cases_like(*SELECTION), explanations)

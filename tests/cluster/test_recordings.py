@@ -92,4 +92,4 @@ class Scheduler:
             assert process.poll() is None, self._log.read_text()
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)

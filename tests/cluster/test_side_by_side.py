@@ -185,7 +185,7 @@ def running(plane: ControlPlane, scheduler: str, directory: Path) -> Iterator[No
         assert process.poll() is None, log.read_text()
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
 
 
 def fullness(pods: list[dict[str, Any]]) -> Fraction:

@@ -27,13 +27,13 @@ class Terminal:
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         os.kill(self._process, signal.SIGWINCH)
 
-    def until(self, text: str, *, seconds: float = 30) -> None:
+    def until(self, text: str, *, seconds: float = 60) -> None:
         """Return when the text has been seen."""
         deadline = time.monotonic() + seconds
         while text.encode() not in self.seen:
             assert self._read(deadline), f"{text!r} was not seen in {self.seen!r}"
 
-    def exit_code(self, *, seconds: float = 30) -> int:
+    def exit_code(self, *, seconds: float = 60) -> int:
         deadline = time.monotonic() + seconds
         while self._read(deadline):
             pass

@@ -77,7 +77,7 @@ for method, path, *rest in calls:
     headers = {**bearer, **(rest[1] if len(rest) > 1 else {})}
     request = urllib.request.Request("https://kubernetes.default.svc" + path, body, headers, method=method)
     try:
-        with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             answers.append(answer.status)
     except urllib.error.HTTPError as error:
         answers.append(error.code)

@@ -51,7 +51,7 @@ def test_what_is_said_reaches_the_container_and_its_input_ends_with_the_client(
     assert done.returncode == 0, done.stderr
     assert done.stdout == data
     assert b"all heard" in done.stderr
-    cluster.kubectl("wait", "pod/listener", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+    cluster.kubectl("wait", "pod/listener", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
     assert cluster.kubectl("logs", "listener").replace("all heard\n", "") == data.decode()
 
 
@@ -91,7 +91,7 @@ def test_both_outputs_are_seen_by_one_who_only_looks(cluster: LocalCluster, kube
     assert looking.stdout.readline() == b"tick\n"
     assert b"tock\n" in [looking.stderr.readline() for _ in range(3)]
     cluster.kubectl("exec", "speaker", "--", "touch", "/done")
-    assert looking.wait(20) == 0
+    assert looking.wait(60) == 0
     looking.stdout.close()
     looking.stderr.close()
 
@@ -99,5 +99,5 @@ def test_both_outputs_are_seen_by_one_who_only_looks(cluster: LocalCluster, kube
 def test_what_does_not_run_cannot_be_attached_to(cluster: LocalCluster, kubectl: list[str]) -> None:
     stopped = POD.replace("NAME", "over").replace("CONTAINER", 'command: ["true"]')
     cluster.kubectl("apply", "-f", "-", stdin=stopped)
-    cluster.kubectl("wait", "pod/over", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+    cluster.kubectl("wait", "pod/over", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
     assert "completed" in cluster.kubectl("attach", "over", check=False)

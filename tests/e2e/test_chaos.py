@@ -11,7 +11,6 @@ pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-@pytest.mark.timeout(180)
 def test_whatever_is_killed_nothing_runs_twice_and_nothing_is_left(account: str) -> None:
     report = rampage(kills=11, seed=16, account=account, patience=20)  # others may be using the machine
     print(report)

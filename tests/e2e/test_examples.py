@@ -26,7 +26,6 @@ def steps(readme: Path) -> Iterator[tuple[str, list[str]]]:
             yield command, shown
 
 
-@pytest.mark.timeout(240)  # Ray alone starts a dozen interpreters
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
 def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> None:
     """All its commands in one shell, so that one can build upon another."""

@@ -126,5 +126,5 @@ def test_without_the_token_nothing_is_run(house: LocalCluster) -> None:
     path = "/api/v1/namespaces/default/pods/house/exec?command=true&container=main&stdout=true"
     upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAA"]
     headers = [word for each in upgrade for word in ("-H", each)]
-    done = subprocess.run(["curl", "-skw", "%{http_code}", *headers, server + path], capture_output=True, timeout=20)
+    done = subprocess.run(["curl", "-skw", "%{http_code}", *headers, server + path], capture_output=True, timeout=60)
     assert done.stdout.endswith(b"401"), done.stdout

@@ -91,7 +91,7 @@ def test_everything_is_killed_and_started_again(data_dir: Path) -> None:
         pids = [part["pid"] for part in cluster.components().values()]
         for pid in [supervisor.pid, *pids]:
             os.kill(pid, signal.SIGKILL)
-        supervisor.wait(10)
+        supervisor.wait(60)
     with running(data_dir):
         check_the_end(cluster, uids)
     assert not processes_of(data_dir)

@@ -19,7 +19,7 @@ def test_the_life_of_a_job_under_kubectl(cluster: LocalCluster) -> None:
         cluster.kubectl("wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
     finally:
         watch.terminate()
-        seen, _ = watch.communicate(timeout=20)
+        seen, _ = watch.communicate(timeout=60)
     assert "Running" in seen
     assert "Completed" in seen
     assert "hello-gang-worker-2" in seen
@@ -64,7 +64,7 @@ def test_nobody_is_answered_without_a_credential(cluster: LocalCluster) -> None:
     server = cluster.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
     command = ["kubectl", "--kubeconfig=/dev/null", "--server", server, "--insecure-skip-tls-verify", "get", "pods"]
     done = subprocess.run(
-        [*command, "--username=nobody", "--password=nothing"], capture_output=True, text=True, timeout=30
+        [*command, "--username=nobody", "--password=nothing"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode != 0
     assert "nauthorized" in done.stderr or "logged in" in done.stderr
@@ -95,9 +95,9 @@ def test_a_pod_that_is_deleted_has_its_grace_and_its_last_words_are_followed(clu
     described = cluster.kubectl("describe", "pod", "polite")
     assert "Started container main" in described
     cluster.kubectl("delete", "pod", "polite")
-    assert following.communicate(timeout=30)[0] == "goodbye\n"
+    assert following.communicate(timeout=60)[0] == "goodbye\n"
     # One that does not listen is not waited for longer than it was given.
-    cluster.kubectl("delete", "pod", "deaf", "--grace-period=1", "--timeout=20s")
+    cluster.kubectl("delete", "pod", "deaf", "--grace-period=1", "--timeout=60s")
     assert not [name for name in cluster.names("pod") if name in ("polite", "deaf")]
 
 

@@ -57,7 +57,7 @@ def echo(cluster: LocalCluster) -> LocalCluster:
 
 def say(port: int, data: bytes) -> bytes:
     """What comes back until the other side ends, which it does when we have."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         sending = threading.Thread(target=lambda: (connection.sendall(data), connection.shutdown(socket.SHUT_WR)))
         sending.start()
         heard = bytearray()

@@ -231,10 +231,10 @@ def test_detaching_needs_a_cluster_that_stays(tmp_path: Path) -> None:
 
 def test_help_and_version_need_no_cluster() -> None:
     for command in ([], ["run"], ["up"], ["job", "list"], ["why"], ["scheduler"]):
-        done = subprocess.run([HEKLA, *command, "--help"], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([HEKLA, *command, "--help"], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0
         assert "Example:" in done.stdout or "Try:" in done.stdout
-    assert subprocess.run([HEKLA, "--version"], capture_output=True, timeout=30).returncode == 0
+    assert subprocess.run([HEKLA, "--version"], capture_output=True, timeout=60).returncode == 0
 
 
 def test_a_killed_run_takes_its_private_cluster_with_it(tmp_path: Path) -> None:

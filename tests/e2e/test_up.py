@@ -17,7 +17,7 @@ from tests.eventually import eventually
 
 def hekla(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [HEKLA, *arguments], capture_output=True, text=True, timeout=50, env=clean_environment(), cwd=cwd
+        [HEKLA, *arguments], capture_output=True, text=True, timeout=100, env=clean_environment(), cwd=cwd
     )
     assert "Traceback" not in done.stdout + done.stderr
     assert "This is a bug" not in done.stderr

@@ -98,13 +98,13 @@ def test_a_component_that_is_killed_is_started_again(supervisor: subprocess.Pope
 def test_stopping_ends_every_component(supervisor: subprocess.Popen[str], tmp_path: Path) -> None:
     pids = [part["pid"] for part in components(tmp_path).values()]
     supervisor.send_signal(signal.SIGTERM)
-    assert supervisor.wait(20) == 0
+    assert supervisor.wait(60) == 0
     assert not [pid for pid in pids if is_alive(pid)]
 
 
 def test_a_component_that_is_to_stop_as_soon_as_it_was_forked_does(tmp_path: Path) -> None:
     with start(tmp_path, "hasty") as process:
-        output, _ = process.communicate(timeout=50)
+        output, _ = process.communicate(timeout=100)
     assert "closed" in output
     assert "component did not stop" not in output
 
@@ -117,7 +117,7 @@ def test_components_stop_when_the_supervisor_is_killed(supervisor: subprocess.Po
 
 def test_a_component_that_cannot_start_ends_the_whole_with_its_last_words(tmp_path: Path) -> None:
     with start(tmp_path, "broken") as process:
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=100)
     assert "failed: a could not start (exit 1)" in output
     assert "no such luck" in output
     assert "closed" in output

@@ -32,6 +32,7 @@ from hekla.client.kubeconfig import Access, connect
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.node.directory import PodDirectory
+from tests.eventually import LIMIT_SECONDS
 
 ACCOUNTS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 ID_RANGE = 3_000_000_000  # where the ids of pods begin for the account "user with ids"
@@ -72,7 +73,7 @@ class Rig:
             *command, stdout=subprocess.PIPE, env=environment(self.home) | self.variables, cwd="/"
         )
         assert self.agent.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             line = await self.agent.stdout.readline()
         assert line == b"ready\n", line
 
@@ -105,7 +106,7 @@ class Rig:
         obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **content}
         await self.client.create(kinds[kind], obj)
 
-    async def until(self, name: str, holds: Callable[[Obj], bool], *, seconds: float = 20) -> Obj:
+    async def until(self, name: str, holds: Callable[[Obj], bool], *, seconds: float = LIMIT_SECONDS) -> Obj:
         """The pod, as soon as it is as wanted."""
         try:
             async with asyncio.timeout(seconds):
@@ -118,8 +119,8 @@ class Rig:
         except TimeoutError:
             raise AssertionError(f"{name} is {self.pods.get(name, 'default')}") from None
 
-    async def until_gone(self, name: str, *, seconds: float = 20) -> None:
-        async with asyncio.timeout(seconds):
+    async def until_gone(self, name: str) -> None:
+        async with asyncio.timeout(LIMIT_SECONDS):
             while self.pods.get(name, "default") is not None:
                 self._woken.clear()
                 await self._woken.wait()

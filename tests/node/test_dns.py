@@ -143,7 +143,7 @@ def test_nothing_a_pod_sends_keeps_others_from_their_answers(forwarder: Forwarde
 
 def send(kind: int, address: tuple[str, int], question: bytes, hear: int = 0) -> bytes:
     with socket.socket(socket.AF_INET, kind) as client:
-        client.settimeout(5)
+        client.settimeout(60)
         client.connect(address)
         prefix = struct.pack("!H", len(question)) if kind == socket.SOCK_STREAM else b""
         client.sendall(prefix + question)

@@ -23,7 +23,7 @@ def test_mounted_config_maps_and_secrets_follow_their_sources() -> None:
             await node.kill_agent()
             await node.client.patch(CONFIG_MAP, "plan", {"data": {"step": "3"}}, "default")
             await node.start_agent()
-            pod = await node.until("reader", lambda pod: phase(pod) == "Succeeded", seconds=30)
+            pod = await node.until("reader", lambda pod: phase(pod) == "Succeeded")
             assert node.log(pod) == "1 red\n2 blue\n3 blue\n"
 
     asyncio.run(main())

@@ -16,7 +16,7 @@ import pytest
 from hekla.node import records, uplink
 from hekla.node.switch import RECORD
 from tests.eventually import eventually
-from tests.node.rig import Rig, environment, phase, rig, sweep_as
+from tests.node.rig import Rig, environment, rig, sweep_as
 
 pytestmark = [
     pytest.mark.root,
@@ -108,7 +108,7 @@ async def _look_out(node: Rig, name: str) -> None:
         assert local.stdout is not None
         local.stdout.readline()
         await node.create_pod(name, container={"command": ["python3", "-c", _LOOK.replace("LOCAL", "7777")]})
-        pod = await node.until(name, lambda pod: phase(pod) in ("Succeeded", "Failed"), seconds=60)
+        pod = await node.finished(name)
         outside, inside = node.log(pod).splitlines()
         assert outside == "198.51.100.2"
         assert not [word for word in inside.split() if not word.endswith("Error")]

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 import re
-import socket
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from hekla.scheduler.config import parse_config
 from hekla.scheduler.metrics import SchedulerMetrics, exponential
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.timings import Timings
+from tests.ports import free_port
 from tests.scheduler.miniature import Miniature, short_config
 from tests.scheduler.test_scheduler import Stage, leaving
 
@@ -67,9 +67,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "scheduler-metrics.md"
 @contextlib.asynccontextmanager
 async def scheduling(folder: Path) -> AsyncIterator[tuple[Stage, int]]:
     (folder / "conf").write_text(CONF)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     app = build_app(MemoryStore(SystemClock()), clock=SystemClock(), rng=random.Random(0))
     await app.start()
     stage = Stage(app, SystemClock())  # type: ignore[arg-type]

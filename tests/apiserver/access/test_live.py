@@ -49,7 +49,7 @@ def test_a_pod_s_shell_needs_the_right_to_open_one(live: LiveServer) -> None:
 def _upgrade(server: LiveServer, token: str) -> tuple[int, str]:
     """The answer to a wish for a websocket: its status, and what is said that somebody cannot."""
     context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=60)
     headers = {
         "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", **({"Authorization": f"Bearer {token}"} if token else {}),

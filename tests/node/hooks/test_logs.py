@@ -70,7 +70,7 @@ def test_following_gives_what_comes_later_across_files_and_ends_with_the_contain
     records.write(str(directory.attempt("main", 0) / "started.json"), started)
 
     async def follow_while_written() -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             following = asyncio.create_task(everything(directory, follow=True))
             for number in range(50):
                 log.write_lines(b"stderr", b"late %d\n" % number)

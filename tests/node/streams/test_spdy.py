@@ -64,7 +64,7 @@ def talk(story: Callable[[Line, SpdySession], Awaitable[None]]) -> bytes:
         line = Line()
         session = SpdySession(line)
         reading = asyncio.create_task(session.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await story(line, session)
             line.hang_up()
             await reading
