@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from hekla.api.pod_rules import pod_spec_problems, template_problems
+from hekla.api.pod_rules import pod_problems, pod_spec_problems, template_problems
+
+FAULTS = yaml.safe_load((Path(__file__).parent / "pod-faults.yaml").read_text())
 
 
 def spec(**container: Any) -> dict[str, Any]:
@@ -37,14 +41,14 @@ def test_a_port_name_is_told_everything_that_is_wrong_with_it() -> None:
         f'{where} "-9--": must not begin or end with a hyphen',
     ]
     assert texts(spec(ports=[port("Much_too_long_a_name", 1)])) == [
-        f'{where} "Much_too_long_a_name": must be no more than 15 bytes',
+        f'{where} "Much_too_long_a_name": must be no more than 15 characters',
         f'{where} "Much_too_long_a_name": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)',
     ]
 
 
 def test_a_resource_nobody_knows_is_told_twice() -> None:
-    where = 'spec.containers[0].resources.limits[gpu]: Invalid value: "gpu":'
-    assert texts(resources(limits={"gpu": "1"})) == [
+    where = 'spec.containers[0].resources.requests[gpu]: Invalid value: "gpu":'
+    assert texts(resources(requests={"gpu": "1"})) == [
         f"{where} must be a standard resource type or fully qualified",
         f"{where} must be a standard resource for containers",
     ]
@@ -115,10 +119,25 @@ def test_all_problems_of_a_template_are_told_at_once() -> None:
     wrong = {"spec": {**spec(image=""), "hostname": "A b", "activeDeadlineSeconds": 0}}
     fields = [problem.field for problem in template_problems(wrong)]
     assert fields == [
-        "template.spec.containers[0].image", "template.spec.hostname", "template.spec.activeDeadlineSeconds",
+        "template.spec.containers[0].image", "template.spec.activeDeadlineSeconds", "template.spec.hostname",
     ]  # fmt: skip
 
 
 def test_the_same_port_name_in_two_containers_is_fine() -> None:
     two = {"containers": [{"name": name, "image": "x", "ports": [port("p", 1)]} for name in ("a", "b")]}
     assert pod_spec_problems(two, "spec") == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault["name"] for fault in FAULTS])
+def test_a_pod_is_told_what_kubernetes_tells_it(fault: dict[str, Any]) -> None:
+    about_metadata = template_problems({"metadata": fault.get("metadata"), "spec": spec()}, "metadata")
+    found = [*about_metadata, *pod_problems(fault["spec"])]
+    assert [str(problem) for problem in found] == fault["problems"]
+
+
+def test_a_template_is_told_the_same_but_for_what_concerns_new_pods_only() -> None:
+    new_pods_only = ("whitespace", "spec.ephemeralContainers", "schedulingGates have been cleared")
+    for fault in FAULTS:
+        told = [str(problem) for problem in pod_spec_problems(fault["spec"], "spec")]
+        about_spec = [text for text in fault["problems"] if text.startswith("spec.")]
+        assert told == [text for text in about_spec if not any(word in text for word in new_pods_only)], fault["name"]

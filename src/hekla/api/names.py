@@ -37,12 +37,12 @@ _NO_PREFIX = "prefix part must be non-empty"
 
 def label_problems(name: str) -> list[str]:
     """A DNS label: containers, volumes, hostnames."""
-    return _problems(name, _LABEL, _LABEL_TEXT, 63, "must be no more than 63 bytes")
+    return _problems(name, _LABEL, _LABEL_TEXT, 63, "must be no more than 63 characters")
 
 
 def subdomain_problems(name: str) -> list[str]:
     """A DNS subdomain: most objects."""
-    return _problems(name, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "must be no more than 253 bytes")
+    return _problems(name, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "must be no more than 253 characters")
 
 
 def qualified_problems(name: str) -> list[str]:
@@ -57,10 +57,14 @@ def label_key_problems(key: str) -> list[str]:
         return [_KEY_TEXT]
     problems: list[str] = []
     if slash:
-        problems += [f"prefix part {each}" for each in subdomain_problems(prefix)] if prefix else [_NO_PREFIX]
+        problems += [f"prefix part {each}" for each in _prefix_problems(prefix)] if prefix else [_NO_PREFIX]
     if not name:
         problems.append("name part must be non-empty")
     return problems + qualified_problems(name)
+
+
+def _prefix_problems(prefix: str) -> list[str]:
+    return _problems(prefix, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "must be no more than 253 bytes")
 
 
 def label_value_problems(value: str) -> list[str]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from hekla.api.core import ACCOUNT_NAME_ANNOTATION, ACCOUNT_TOKEN_SECRET
 from hekla.api.kinds import Kind, Obj
-from hekla.api.pod_rules import pod_spec_problems
+from hekla.api.pod_rules import pod_problems
 from hekla.api.quantity import InvalidQuantity, parse
 from hekla.apiserver.access.validating import (
     validate_binding_update,
@@ -118,7 +118,7 @@ def _key_fault(key: str) -> str:
 
 
 def validate_pod(pod: Obj) -> list[Problem]:
-    return pod_spec_problems(pod.get("spec") or {}, "spec")
+    return pod_problems(pod.get("spec") or {})
 
 
 def validate_data(obj: Obj) -> list[Problem]:

@@ -1,0 +1,98 @@
+"""Amounts that a container asks for and is limited to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.field import Problem, forbidden, invalid, required
+from hekla.api.kinds import Obj
+from hekla.api.names import label_key_problems
+from hekla.api.quantity import InvalidQuantity, canonical, parse
+
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_HUGE_PAGES = "hugepages-"
+
+
+def resource_problems(resources: Obj, path: str) -> list[Problem]:
+    limits = resources.get("limits") or {}
+    # What is limited and not asked for is asked for at its limit before anybody looks.
+    requests = {
+        **(resources.get("requests") or {}),
+        **{k: v for k, v in limits.items() if k not in (resources.get("requests") or {})},
+    }
+    problems: list[Problem] = []
+    for which, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            where = f"{path}.{which}[{name}]"
+            problems += (
+                _name_problems(name, where) + amount_problems(amount, where) + _whole_problems(name, amount, where)
+            )
+            if which == "requests":
+                problems += _against_limit(name, amount, limits, path)
+    if any(name.startswith(_HUGE_PAGES) for name in requests) and not {"cpu", "memory"} & set(requests):
+        problems.append(forbidden(path, "HugePages require cpu or memory"))
+    return problems
+
+
+def amount_problems(amount: Any, path: str) -> list[Problem]:
+    try:
+        return [invalid(path, str(amount), "must be greater than or equal to 0")] if parse(amount) < 0 else []
+    except InvalidQuantity as error:
+        return [invalid(path, str(amount), str(error))]
+
+
+def _against_limit(name: str, amount: Any, limits: Obj, path: str) -> list[Problem]:
+    try:
+        asked, limit = parse(amount), parse(limits[name]) if name in limits else None
+    except InvalidQuantity:
+        return []
+    if limit is None:
+        missing = "Limit must be set for non overcommitable resources"
+        return [] if _may_overcommit(name) else [required(f"{path}.limits", missing)]
+    if not _may_overcommit(name) and asked != limit:
+        why = f"must be equal to {name} limit of {canonical(limits[name])}"
+    elif asked > limit >= 0:
+        why = f"must be less than or equal to {name} limit of {canonical(limits[name])}"
+    else:
+        return []
+    return [invalid(f"{path}.requests", canonical(amount), why)]
+
+
+def _name_problems(name: str, path: str) -> list[Problem]:
+    if name in _STANDARD or name.startswith(_HUGE_PAGES):
+        return []
+    faults = label_key_problems(name)
+    if faults:
+        return (
+            [*(invalid(path, name, why) for why in faults), invalid(path, name, _NOT_EXTENDED)] if "/" in name else []
+        )
+    if "/" in name:
+        return []
+    return [
+        invalid(path, name, "must be a standard resource type or fully qualified"),
+        invalid(path, name, "must be a standard resource for containers"),
+    ]
+
+
+_NOT_EXTENDED = "doesn't follow extended resource name standard"
+
+
+def _whole_problems(name: str, amount: Any, path: str) -> list[Problem]:
+    """Devices come whole, huge pages in pages."""
+    try:
+        value = parse(amount)
+        if name.startswith(_HUGE_PAGES):
+            size = parse(name.removeprefix(_HUGE_PAGES))
+            fits = size > 0 and value % size == 0
+            text = f"{canonical(amount)} is not positive integer multiple of {name}"
+            return [] if fits else [invalid(path, canonical(amount), text)]
+    except InvalidQuantity:
+        return []
+    if _may_overcommit(name) or value == value.to_integral_value():
+        return []
+    return [invalid(path, canonical(amount), "must be an integer")]
+
+
+def _may_overcommit(name: str) -> bool:
+    """Whether pods may be promised less of it than they may use."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith(_HUGE_PAGES)
