@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 from hekla.api.kinds import EVENT, POD, Obj
@@ -22,9 +23,9 @@ OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", 
 SETTINGS = SchedulerSettings(torn_seconds=20.0)
 
 
-async def own_pods(stage: Stage) -> None:
+async def own_pods(stage: Stage, *names: str) -> None:
     """The pods belong to a controller that would make them again."""
-    for name in MEMBERS:
+    for name in names or MEMBERS:
         await stage.client.patch(POD, name, {"metadata": {"ownerReferences": [OWNER]}}, "default")
 
 
@@ -43,7 +44,11 @@ async def make_again(stage: Stage) -> None:
         meta = pod["metadata"]
         if "deletionTimestamp" in meta:
             await stage.client.delete(POD, meta["name"], "default", grace_seconds=0)
-            kept = {key: meta[key] for key in ("name", "namespace", "annotations", "ownerReferences")}
+            kept = {
+                key: meta[key]
+                for key in ("name", "namespace", "annotations", "labels", "ownerReferences")
+                if key in meta
+            }
             spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
             await stage.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
 
@@ -132,6 +137,101 @@ def test_a_running_gang_that_is_being_repaired_is_left_alone() -> None:
         await asyncio.sleep(90)
         assert await bound(stage) == ["a-t-0", "a-t-2"]
         assert await present(stage) == list(MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def parted(minimum: int, of_partitions: int) -> dict[str, Any]:
+    """Two partitions of two pods: a-t-0 and a-t-1 are the first."""
+    pods = [{"partition": number // 2} for number in range(4)]
+    group = {"name": "a", "min": minimum, "partitions": {"size": 2, "min": of_partitions}, "pods": pods}
+    return {"nodes": [{"name": "n1", "cpu": 8}], "groups": [group]}
+
+
+PARTED_MEMBERS = ("a-t-0", "a-t-1", "a-t-2", "a-t-3")
+
+
+def refusing(*pods: str) -> Callable[[str], str]:
+    return lambda write: "refuse" if write.endswith(tuple(f"{pod}/binding" for pod in pods)) else ""
+
+
+def test_a_gang_with_its_number_of_pods_but_no_whole_partition_is_undone() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(parted(minimum=2, of_partitions=1))
+        await own_pods(stage, *PARTED_MEMBERS)
+        stage.start(SETTINGS, batches=False).fault = refusing("a-t-1", "a-t-3")
+        await asyncio.sleep(10)
+        assert await bound(stage) == ["a-t-0", "a-t-2"]
+        await asyncio.sleep(15)
+        assert await present(stage) == ["a-t-1", "a-t-3"]
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_of_a_gang_that_has_its_minimum_only_the_torn_partition_is_undone() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(parted(minimum=2, of_partitions=1))
+        await own_pods(stage, *PARTED_MEMBERS)
+        line = stage.start(SETTINGS, batches=False)
+        line.fault = refusing("a-t-3")
+        await asyncio.sleep(25)
+        assert await present(stage) == ["a-t-0", "a-t-1", "a-t-3"]
+        told = [event["message"] for event in (await stage.client.list(EVENT)).items if event["reason"] == "GangUndone"]
+        assert told[0].startswith("1 of 4 pods were bound and subgroup part-1 could not be completed")
+        await make_again(stage)
+        await asyncio.sleep(60)
+        assert await bound(stage) == ["a-t-0", "a-t-1"]
+        line.fault = lambda write: ""
+        await stage.until_bound(*PARTED_MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_partition_that_comes_later_and_is_torn_is_undone() -> None:
+    async def script(stage: Stage) -> None:
+        given = parted(minimum=2, of_partitions=1)
+        pods = given["groups"][0]["pods"]
+        given["groups"][0] |= {"phase": "Running", "pods": [pod | {"node": "n1"} for pod in pods[:2]] + pods[2:]}
+        await stage.add(given)
+        await own_pods(stage, *PARTED_MEMBERS)
+        stage.start(SETTINGS, batches=False).fault = refusing("a-t-2")
+        await asyncio.sleep(25)
+        assert await present(stage) == ["a-t-0", "a-t-1", "a-t-2"]
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_partition_that_is_being_repaired_is_left_alone() -> None:
+    async def script(stage: Stage) -> None:
+        given = parted(minimum=2, of_partitions=1)
+        pods = given["groups"][0]["pods"]
+        pods[0] |= {"node": "n1"}
+        pods[2] |= {"node": "n1"}
+        given["groups"][0]["phase"] = "Running"
+        await stage.add(given)
+        await own_pods(stage, *PARTED_MEMBERS)
+        stage.start(SETTINGS, batches=False).fault = refusing("a-t-1")
+        await asyncio.sleep(60)
+        assert await bound(stage) == ["a-t-0", "a-t-2", "a-t-3"]
+        assert await present(stage) == list(PARTED_MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_gang_with_its_number_of_pods_but_too_few_of_a_role_is_undone() -> None:
+    async def script(stage: Stage) -> None:
+        pods = [{"role": "ps"}, {"role": "worker"}, {"role": "worker"}, {"role": "worker"}]
+        group = {"name": "a", "min": 3, "roles": {"ps": 1, "worker": 2}, "pods": pods}
+        await stage.add({"nodes": [{"name": "n1", "cpu": 8}], "groups": [group]})
+        await own_pods(stage, *PARTED_MEMBERS)
+        stage.start(SETTINGS, batches=False).fault = refusing("a-t-0")
+        await asyncio.sleep(25)
+        assert await present(stage) == ["a-t-0"]
         await stage.stop()
 
     on_stage(script)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from hekla.api.batches import Binding
 from hekla.api.kinds import POD
+from hekla.api.meta import Key
 from hekla.client.recorder import NORMAL, Recorder
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
@@ -113,9 +114,12 @@ class Binder:
                 self._wake()
         self._statuses.take(plan)
 
-    def storage_changed(self) -> None:
-        """The cache has news of claims or volumes, for which pods may be waiting."""
-        self._volumes.look()
+    def claim_changed(self, claim: Key) -> None:
+        """The cache has news of a claim, for whose volume pods may be waiting."""
+        self._volumes.claim_changed(claim)
+
+    def volume_changed(self, volume: str) -> None:
+        self._volumes.volume_changed(volume)
 
     def _volumes_failed(self, number: int, problem: str) -> None:
         """None of the gang is bound; another cycle decides about all of it."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, PRIORITY_CLASS, QUEUE, Kind
+from hekla.api.meta import key_of, name_of
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE
 from hekla.client.informer import Informer, Update
 from hekla.client.lease import Election
@@ -157,8 +158,10 @@ class _Scheduler:
     def _informer(self, kind: Kind, door: Door) -> Informer:
         informer = Informer(self._client, kind, rng=self._rng)
         informer.subscribe(_Feed(door, self._wake))
-        if kind in (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM):
-            informer.subscribe(lambda update: self._binder.storage_changed())
+        if kind is PERSISTENT_VOLUME_CLAIM:
+            informer.subscribe(lambda update: self._binder.claim_changed(key_of(update.obj)))
+        elif kind is PERSISTENT_VOLUME:
+            informer.subscribe(lambda update: self._binder.volume_changed(name_of(update.obj)))
         return informer
 
     async def _make_queues(self) -> None:

@@ -85,11 +85,12 @@ def subgroups_in_order(tiers: Tiers, state: GroupState, subgroups: Iterable[int]
 def _divide(group: Group) -> Subgroups:
     positions: dict[Subgroup, int] = {}
     policies = group.row.subgroup_policies
-    of = [positions.setdefault(_subgroup_of(policies, pod.labels), len(positions)) for pod in group.pods]
+    of = [positions.setdefault(subgroup_of(policies, pod.labels), len(positions)) for pod in group.pods]
     return Subgroups(tuple(positions), np.array(of, dtype=np.int64))
 
 
-def _subgroup_of(policies: tuple[SubgroupPolicy, ...], labels: Mapping[str, str]) -> Subgroup:
+def subgroup_of(policies: tuple[SubgroupPolicy, ...], labels: Mapping[str, str]) -> Subgroup:
+    """Where a pod with these labels belongs."""
     for position, policy in enumerate(policies):
         values = [labels.get(key, "") for key in policy.keys]
         if policy.selector is not None and policy.selector.matches(labels) and all(values):

@@ -8,8 +8,9 @@ meanwhile. Everything written can be seen by the next scheduler, so that one tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Obj
 from hekla.api.meta import Key
@@ -22,11 +23,15 @@ from hekla.scheduler.storagetable import StorageTable
 
 log = get_logger("scheduler")
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    choices: tuple[ClaimChoice, ...]
+    choices: Mapping[Key, ClaimChoice]  # by claim
     timer: asyncio.TimerHandle
+    unbound: set[Key]
     written: bool = False
     told: set[Key] = field(default_factory=set)  # claims that were seen to know their node
 
@@ -50,6 +55,9 @@ class VolumeBinding:
         self._in_flight = in_flight
         self._due: WorkQueue[int] = WorkQueue()
         self._waits: dict[int, _Wait] = {}
+        # Who is concerned by an object: there may be as many gangs as changes, and a gang may have very many claims.
+        self._by_claim: dict[Key, list[int]] = {}
+        self._by_volume: dict[str, list[tuple[int, Key]]] = {}
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -64,21 +72,40 @@ class VolumeBinding:
 
     def begin(self, number: int, choices: Iterable[ClaimChoice], seconds: float) -> None:
         """See to the claims of a gang; it fails when they are not bound after so many seconds."""
-        distinct = tuple(dict.fromkeys(choices))
+        decided = {choice.claim: choice for choice in choices}
         timer = asyncio.get_running_loop().call_later(seconds, self._give_up, number)
-        self._waits[number] = _Wait(distinct, timer)
+        self._waits[number] = _Wait(decided, timer, unbound=set(decided))
+        for claim, choice in decided.items():
+            self._by_claim.setdefault(claim, []).append(number)
+            if choice.volume:
+                self._by_volume.setdefault(choice.volume, []).append((number, claim))
         self._due.add(number)
 
-    def look(self) -> None:
-        """Claims or volumes have changed: some gang may have all it needs, or need to be decided anew."""
-        for number, wait in list(self._waits.items()):
-            problem = next(filter(None, (self._problem_with(choice, wait.told) for choice in wait.choices)), "")
+    def claim_changed(self, claim: Key) -> None:
+        """Some gang may have all it needs now, or need to be decided anew."""
+        for number in tuple(self._by_claim.get(claim, ())):
+            self._look(number, (claim,))
+
+    def volume_changed(self, volume: str) -> None:
+        for number, claim in tuple(self._by_volume.get(volume, ())):
+            self._look(number, (claim,))
+
+    def _look(self, number: int, claims: Iterable[Key] | None = None) -> None:
+        """See what has become of some of a gang's claims, or of all."""
+        wait = self._waits.get(number)
+        if wait is None:
+            return
+        for claim in wait.choices if claims is None else claims:
+            choice = wait.choices[claim]
+            problem = self._problem_with(choice, wait.told)
             if problem:
                 self._end(number)
                 self._failed(number, problem)
-            elif wait.written and all(self._is_bound(choice) for choice in wait.choices):
-                self._end(number)
-                self._bound(number)
+                return
+            (wait.unbound.discard if self._is_bound(choice) else wait.unbound.add)(claim)
+        if wait.written and not wait.unbound:
+            self._end(number)
+            self._bound(number)
 
     async def _write_for_ever(self) -> None:
         while True:
@@ -97,14 +124,14 @@ class VolumeBinding:
                 self._due.done(number)
 
     async def _write(self, number: int) -> None:
-        self.look()
+        self._look(number)
         wait = self._waits.get(number)
         if wait is None:
             return
-        for choice in wait.choices:
+        for choice in wait.choices.values():
             await self._tell(choice)
         wait.written = True
-        self.look()
+        self._look(number)
 
     async def _tell(self, choice: ClaimChoice) -> None:
         claim, volume = self._storage.claims.get(choice.claim), self._storage.volumes.get(choice.volume)
@@ -137,12 +164,23 @@ class VolumeBinding:
 
     def _give_up(self, number: int) -> None:
         wait = self._waits[number]
-        waiting = sorted(choice.claim.name for choice in wait.choices if not self._is_bound(choice))
+        waiting = sorted(claim.name for claim in wait.unbound)
         self._end(number)
         self._failed(number, f"timed out waiting for the volumes of {', '.join(waiting)}")
 
     def _end(self, number: int) -> None:
-        self._waits.pop(number).timer.cancel()
+        wait = self._waits.pop(number)
+        wait.timer.cancel()
+        for claim, choice in wait.choices.items():
+            _drop(self._by_claim, claim, number)
+            if choice.volume:
+                _drop(self._by_volume, choice.volume, (number, claim))
+
+
+def _drop(index: dict[K, list[V]], key: K, value: V) -> None:
+    index[key].remove(value)
+    if not index[key]:
+        del index[key]
 
 
 def _reserve(volume: Volume, claim: Claim) -> Obj:

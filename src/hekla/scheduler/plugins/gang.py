@@ -21,6 +21,7 @@ from hekla.scheduler.extension import (
     Vote,
 )
 from hekla.scheduler.fit import Unfit
+from hekla.scheduler.minimum import role_minima
 from hekla.scheduler.residents import Contender, Resident
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import READY_STATUSES, GroupState
@@ -70,7 +71,7 @@ class Gang(
 
     def pods_missing(self, state: GroupState, role: int) -> int:
         missing = state.group.row.min_member - state.ready_pods - state.pending_best_effort
-        minima = _role_minima(state)
+        minima = role_minima(state.group.row)
         if not minima:
             return missing
         lacking = {name: minimum - _held(state, name, READY_STATUSES) for name, minimum in minima.items()}
@@ -123,15 +124,6 @@ class Gang(
         return None if _only_leaving(state) else False
 
 
-def _role_minima(state: GroupState) -> dict[str, int]:
-    """The minimum of each role; none where they add up to more than the group's own, since then they are advice."""
-    row = state.group.row
-    if not row.min_of_role:
-        return {}
-    minima = {role: minimum for role, minimum in row.min_of_role if minimum > 0}
-    return {} if row.min_member < sum(minima.values()) else minima
-
-
 def _parts_hold(state: GroupState, statuses: tuple[PodStatus, ...]) -> bool:
     return _roles_hold(state, statuses, best_effort=True) and _subgroups_hold(state, statuses, best_effort=True)
 
@@ -151,7 +143,7 @@ def _missing_in_subgroup(state: GroupState, subgroup: int, statuses: tuple[PodSt
 def _roles_hold(state: GroupState, statuses: tuple[PodStatus, ...], *, best_effort: bool) -> bool:
     return all(
         _held(state, role, statuses, best_effort=best_effort) >= minimum
-        for role, minimum in _role_minima(state).items()
+        for role, minimum in role_minima(state.group.row).items()
     )
 
 
