@@ -130,3 +130,18 @@ def test_a_hyper_nodes_pattern_must_be_one(pattern: str, fault: str) -> None:
     where = f"[].spec.members.selector.regexMatch.pattern: Invalid value: {json.dumps(pattern)}:"
     expected = f"{where} member regexMatch pattern is invalid: error parsing regexp: {fault}" if fault else ""
     assert validate_hyper_node(hyper_node(pattern)) == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ({}, "Either ExactMatch or RegexMatch or LabelMatch must be specified"),
+        (
+            {"exactMatch": {"name": "a"}, "labelMatch": {}},
+            "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+        ),
+        ({"labelMatch": {}}, ""),
+    ],
+)
+def test_a_hyper_nodes_members_are_selected_in_one_way(selector: dict[str, Any], message: str) -> None:
+    assert validate_hyper_node({"spec": {"members": [{"type": "Node", "selector": selector}]}}) == message

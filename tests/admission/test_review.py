@@ -5,8 +5,10 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from hekla.admission.review import VolcanoAdmission
-from hekla.api.kinds import CONFIG_MAP, JOB, POD, QUEUE, Kind
+from hekla.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, Kind
 from tests import make
 
 
@@ -108,3 +110,23 @@ def test_interest_is_limited_to_what_has_rules() -> None:
     assert ADMISSION.interested(QUEUE, "DELETE")
     assert not ADMISSION.interested(POD, "UPDATE")
     assert not ADMISSION.interested(CONFIG_MAP, "CREATE")
+
+
+QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "found"),
+    [
+        (QUEUE, {"weight": "2"}, "string into Go struct field QueueSpec.spec.weight of type int32"),
+        (QUEUE, {"reclaimable": 1}, "number into Go struct field QueueSpec.spec.reclaimable of type bool"),
+        (QUEUE, {"capability": {"cpu": "many"}}, QUANTITY),
+        (QUEUE, {"guarantee": {"resource": {"cpu": "x"}}}, QUANTITY),
+        (POD_GROUP, {"minMember": "2"}, "string into Go struct field PodGroupSpec.spec.minMember of type int32"),
+    ],
+)
+def test_what_upstream_cannot_read_is_refused_in_its_words(kind: Kind, spec: dict[str, Any], found: str) -> None:
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x"}, "spec": spec}
+    response = asyncio.run(ADMISSION.mutate(review(kind, "CREATE", obj)))["response"]
+    message = found if found == QUANTITY else f"json: cannot unmarshal {found}"
+    assert (response["allowed"], response["status"]["message"]) == (False, message)

@@ -1,4 +1,4 @@
-"""Whether a Job can be read as upstream's types read it: what is of the wrong type is refused, in upstream's words."""
+"""Whether an object can be read as upstream's types read it: a wrong type is refused, in upstream's words."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Misread:
     ends: bool = False
 
 
-def unreadable(job: Obj) -> str:
-    """Why upstream could not read the Job; empty when it can."""
-    found = misread(job)
+def unreadable(obj: Obj, type_: Struct = JOB) -> str:
+    """Why upstream could not read an object of a type; empty when it can."""
+    found = misread(obj, type_)
     # A duration that is none ends the reading at once; a wrong type is told when everything has been read.
     ending = [one for one in found if one.ends]
     return next((one.upstream for one in ending or found), "")
 
 
-def misread(job: Obj) -> list[Misread]:
-    """Everything in a Job that is of the wrong type."""
-    return list(_misread(job, JOB, _Place("", "", "")))
+def misread(obj: Obj, type_: Struct = JOB) -> list[Misread]:
+    """Everything in an object, usually a Job, that is of the wrong type."""
+    return list(_misread(obj, type_, _Place("", "", "")))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 
 import msgspec
 
+from hekla.admission import upstream_types
 from hekla.admission.cronjob import validate_cron_job
 from hekla.admission.hypernode import validate_hyper_node
 from hekla.admission.job import (
@@ -40,6 +41,7 @@ _CHECKED = {
     *((kind, _UPDATE) for kind in (JOB, CRON_JOB, QUEUE, JOB_FLOW, HYPER_NODE)),
     (QUEUE, _DELETE),
 }
+_READ_AS = {JOB: upstream_types.JOB, QUEUE: upstream_types.QUEUE, POD_GROUP: upstream_types.POD_GROUP}
 _BY_TYPE = {(kind.group, kind.kind): kind for kind, _ in sorted(_CHECKED, key=lambda pair: pair[0].kind)}
 _USUAL_QUEUE_RULES = QueueRules()
 
@@ -72,10 +74,11 @@ class VolcanoAdmission:
         if (kind, request["operation"]) not in self._defaulted:
             return _allowed(request)
         before = request["object"]
-        if kind == JOB and request["operation"] == _CREATE:
-            if fault := unreadable(before):
+        if request["operation"] == _CREATE:
+            read_as = _READ_AS.get(kind) if kind is not None else None
+            if read_as is not None and (fault := unreadable(before, read_as)):
                 return _refused(request, fault)
-            if before.get("spec") is None:
+            if kind == JOB and before.get("spec") is None:
                 # parity: it is filled in all the same, which is the server's to refuse.
                 return _with_patch(request, [{"op": "add", "path": "/spec/queue", "value": DEFAULT_QUEUE}])
         after = copy_of(before)

@@ -1,4 +1,7 @@
-"""The types that upstream reads a Job into, as far as a person can get them wrong: names, fields and what they hold."""
+"""The types that upstream reads Jobs, Queues and PodGroups into, as far as a person can get them wrong.
+
+Names, fields and what they hold.
+"""
 
 from __future__ import annotations
 
@@ -190,4 +193,78 @@ JOB = Struct(
             },
         )
     },
+)
+_GROUP_TOPOLOGY = Struct(
+    "NetworkTopologySpec",
+    {**TOPOLOGY.fields, "mode": Scalar("v1beta1.NetworkTopologyMode")},
+    package="v1beta1",
+)
+_NODE_GROUPS = Struct(
+    "NodeGroupAffinity",
+    {
+        "requiredDuringSchedulingIgnoredDuringExecution": STRINGS,
+        "preferredDuringSchedulingIgnoredDuringExecution": STRINGS,
+    },
+    package="v1beta1",
+)
+QUEUE = Struct(
+    "Queue",
+    {
+        "spec": Struct(
+            "QueueSpec",
+            {
+                "weight": INT32,
+                "capability": _AMOUNTS,
+                "deserved": _AMOUNTS,
+                "guarantee": Struct("Guarantee", {"resource": _AMOUNTS}, package="v1beta1"),
+                "reclaimable": BOOL,
+                "affinity": Struct(
+                    "Affinity",
+                    {
+                        "nodeGroupAffinity": _NODE_GROUPS,
+                        "nodeGroupAntiAffinity": Struct("NodeGroupAntiAffinity", _NODE_GROUPS.fields, "v1beta1"),
+                    },
+                    package="v1beta1",
+                ),
+                "type": STRING,
+                "parent": STRING,
+                "priority": INT32,
+                "dequeueStrategy": Scalar("v1beta1.DequeueStrategy"),
+            },
+            package="v1beta1",
+        )
+    },
+    package="v1beta1",
+)
+POD_GROUP = Struct(
+    "PodGroup",
+    {
+        "spec": Struct(
+            "PodGroupSpec",
+            {
+                "minMember": INT32,
+                "minTaskMember": MapOf(INT32, "map[string]int32"),
+                "queue": STRING,
+                "priorityClassName": STRING,
+                "minResources": _AMOUNTS,
+                "networkTopology": _GROUP_TOPOLOGY,
+                "subGroupPolicy": ListOf(
+                    Struct(
+                        "SubGroupPolicySpec",
+                        {
+                            "name": STRING,
+                            "networkTopology": _GROUP_TOPOLOGY,
+                            "subGroupSize": INT32,
+                            "minSubGroups": INT32,
+                            "matchLabelKeys": STRINGS,
+                        },
+                        package="v1beta1",
+                    ),
+                    "[]v1beta1.SubGroupPolicySpec",
+                ),
+            },
+            package="v1beta1",
+        )
+    },
+    package="v1beta1",
 )
