@@ -47,11 +47,11 @@ def test_a_gang_waits_whole_and_starts_when_room_comes(cluster: LocalCluster) ->
         return text
 
     eventually(explained)
-    described = cluster.kubectl("describe", "podgroup", "-l", "", check=False)
-    assert "nschedulable" in described
+    # `why` works it out by itself; the scheduler's own word comes when it has tried.
+    eventually(lambda: "nschedulable" in cluster.kubectl("describe", "podgroup", "-l", "", check=False))
+    eventually(lambda: "NotEnoughResources" in cluster.hekla("job", "list").stdout)
     placed = [pod for pod in cluster.get("pod")["items"] if pod["spec"].get("nodeName")]
     assert [pod["metadata"]["name"] for pod in placed] == ["first-main-0"]
-    assert "NotEnoughResources" in cluster.hekla("job", "list").stdout
 
     cluster.hekla("job", "delete", "first")
     cluster.kubectl("wait", "vcjob/second", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from typing import IO
 
 from tests.e2e.local_cluster import HELLO_GANG, LocalCluster
 from tests.eventually import eventually
 
 
 def test_the_life_of_a_job_under_kubectl(cluster: LocalCluster) -> None:
+    cluster.kubectl("run", "herald", "--image=any", "--restart=Never", "--command", "--", "true")
     watch = subprocess.Popen(
         ["kubectl", "--kubeconfig", cluster.kubeconfig, "get", "pod", "-w"], stdout=subprocess.PIPE, text=True
     )
+    assert watch.stdout is not None
     try:
+        # Once it shows somebody it has begun; from then on it misses nothing.
+        seen = _read_on(watch.stdout, "", "^herald ")
         assert "job.batch.volcano.sh/hello-gang created" in cluster.kubectl("apply", "-f", HELLO_GANG)
         wide = eventually(lambda: _all_kinds(cluster))
         assert "IP" in wide
         cluster.kubectl("wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
+        seen = _read_on(watch.stdout, seen, *(f"^hello-gang-worker-{index} .* Completed " for index in range(3)))
     finally:
         watch.terminate()
-        seen, _ = watch.communicate(timeout=60)
-    assert "Running" in seen
-    assert "Completed" in seen
-    assert "hello-gang-worker-2" in seen
+        watch.communicate(timeout=60)
+    assert re.search("^hello-gang-worker-. .* Running ", seen, re.MULTILINE)
+    cluster.kubectl("delete", "pod", "herald")
     assert "the sum of our ranks is 3" in cluster.kubectl("logs", "-f", "hello-gang-worker-0")
     for follow in ((), ("-f",)):
         assert cluster.hekla("logs", *follow, "hello-gang").stdout.count("the sum of our ranks is 3") == 3
@@ -34,6 +40,15 @@ def test_the_life_of_a_job_under_kubectl(cluster: LocalCluster) -> None:
     assert cluster.get("vcjob", "hello-gang")["metadata"]["generation"] == 1
     assert "deleted" in cluster.kubectl("delete", "vcjob", "hello-gang")
     eventually(lambda: not [name for kind in _OWNED for name in cluster.names(kind) if "hello-gang" in name])
+
+
+def _read_on(stream: IO[str], seen: str, *wanted: str) -> str:
+    """What was seen so far and what comes, until every pattern is among it."""
+    while not all(re.search(each, seen, re.MULTILINE) for each in wanted):
+        line = stream.readline()
+        assert line, f"ended; seen: {seen}"
+        seen += line
+    return seen
 
 
 _OWNED = ("pod", "podgroup", "configmap", "service", "networkpolicy")

@@ -111,10 +111,13 @@ def test_mpiexec_starts_a_rank_on_both_workers_over_ssh(cluster: LocalCluster, f
 
 def test_mpiexec_reaches_workers_with_a_gpu_each(cluster: LocalCluster) -> None:
     file, job = "002-2-mpi-job.yaml", "mpi-job"
-    text = eventually(lambda: "rank 1" in (text := said(cluster, file, f"{job}-mpimaster-0")) and text, seconds=SECONDS)
-    assert sorted(line for line in text.splitlines() if line.startswith("rank")) == [
-        f"rank {rank} on {job}-mpiworker-{rank}" for rank in range(2)
-    ]
+
+    def ranks() -> list[str]:
+        lines = said(cluster, file, f"{job}-mpimaster-0").splitlines()
+        found = sorted(line for line in lines if line.startswith("rank"))
+        return found if len(found) == 2 else []
+
+    assert eventually(ranks, seconds=SECONDS) == [f"rank {rank} on {job}-mpiworker-{rank}" for rank in range(2)]
     show = ["--", "printenv", "CUDA_VISIBLE_DEVICES"]
     workers = [f"{job}-mpiworker-{index}" for index in range(2)]
     assert sorted(cluster.kubectl("exec", "-n", namespace(file), pod, *show) for pod in workers) == ["0\n", "1\n"]
