@@ -106,7 +106,8 @@ class Agent:
                 self._context.room.hold(pod)
         await asyncio.to_thread(self._clear_orphans, wanted)
         self._pods.subscribe(self._hear)
-        keeper = StorageKeeper(self._context.settings.data_dir, lambda: self._workers.values())
+        settings = self._context.settings
+        keeper = StorageKeeper(settings.data_dir, self._workers.values, settings.storage_period)
         self._tasks.create_task(keeper.run())
 
     def _hear(self, update: Update) -> None:

@@ -35,4 +35,5 @@ class NodeSettings:
     api_server: tuple[str, int] | None = None  # host and port that pods may reach it at; None: they may not
     outgoing: Outgoing = "none"  # whether pods reach what the machine reaches (`uplink.py`)
     isolation: Isolation = "auto"
+    storage_period: float = 2.0  # seconds between two looks at what pods have written
     labels: dict[str, str] = field(default_factory=dict)

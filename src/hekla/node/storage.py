@@ -18,7 +18,6 @@ from hekla.node.directory import PodDirectory
 from hekla.node.hooks.volumes import secret_root
 from hekla.node.runtime import init_containers, main_containers
 
-_PERIOD = 2.0
 _LEAST_FREE_SHARE = 0.05
 _LEAST_FREE_BYTES = 1 << 30
 _BLOCK = 512
@@ -40,10 +39,11 @@ class Evictable(Protocol):
 class StorageKeeper:
     data_dir: Path
     pods: Callable[[], Iterable[Evictable]]
+    period: float  # seconds between two looks
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(_PERIOD)
+            await asyncio.sleep(self.period)
             # Walking through folders may take its time; the verdicts are spoken in the loop.
             present = list(self.pods())
             for each, message in await asyncio.to_thread(verdicts, self.data_dir, present):
