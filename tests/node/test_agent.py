@@ -85,13 +85,11 @@ def test_three_pods_find_each_other_by_name(on_a_shared_node: Tell) -> None:
 _PEER = """
 import socket, time
 
-def patiently(attempt, end=time.monotonic() + 20):
+def patiently(attempt):
     while True:
         try:
             return attempt()
         except OSError:
-            if time.monotonic() > end:
-                raise
             time.sleep(0.02)
 
 with socket.create_server(("", 5000)) as server:
@@ -103,7 +101,7 @@ with socket.create_server(("", 5000)) as server:
         raise AssertionError(socket.gethostbyname("nobody.gang"))
     except socket.gaierror:
         pass
-    peers = [patiently(lambda: socket.create_connection((address, 5000), timeout=5)) for address in found]
+    peers = [patiently(lambda: socket.create_connection((address, 5000), timeout=30)) for address in found]
     # Nobody leaves before all have been dialled.
     heard = [server.accept() for _ in found]
     print(len(set(found)), len(heard))
@@ -333,7 +331,7 @@ async def _switch_killed(node: Rig) -> None:
     os.kill(switch["pid"], 9)
     dial = f"""
 import socket, time
-for _ in range(200):
+while True:
     try:
         socket.create_connection(('{old["status"]["podIP"]}', 80), 1); break
     except OSError: time.sleep(0.02)
@@ -372,7 +370,7 @@ def test_a_pod_stays_in_its_box(on_a_shared_node: Tell) -> None:
 
 # Each attempt prints a line; all must be refused.
 _ATTEMPTS = """
-import ctypes, os, socket, time
+import ctypes, errno, os, socket, time
 
 inherited = sorted(os.listdir("/proc/self/fd"))
 libc = ctypes.CDLL(None, use_errno=True)
@@ -386,7 +384,7 @@ def write(path, text="1"):
         file.write(text)
 
 def dial(address, port):
-    socket.create_connection((address, port), timeout=2).close()
+    socket.create_connection((address, port), timeout=60).close()
 
 ATTEMPTS = {
     "mount": lambda: check(libc.mount(b"none", b"/mnt", b"tmpfs", 0, None)),
@@ -407,12 +405,13 @@ ATTEMPTS = {
     "host init": lambda: [][0] if "HEKLA_CANARY" not in open("/proc/1/environ").read() else None,
     "outside": lambda: dial("198.51.100.1", 80),
 }
+# Not left to wait for somebody who never answers, nor for a neighbour who is not there.
+DIALLED, AT_ONCE = ("host port", "outside"), (errno.ECONNREFUSED, errno.ENETUNREACH)
 for name, attempt in ATTEMPTS.items():
-    begun = time.monotonic()
     try:
         attempt()
     except (OSError, IndexError) as error:
-        assert time.monotonic() - begun < 1.5, (name, "not refused at once")
+        assert name not in DIALLED or error.errno in AT_ONCE, (name, error)
     else:
         print("ESCAPED", name)
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -497,12 +496,16 @@ def test_however_often_the_agent_is_killed_every_pod_runs_exactly_once(account: 
 async def _many_kills(node: Rig) -> None:
     moments = random.Random(7)
     names = []
-    for round_ in range(4):
+    stages = ["pod.json", "sandbox.json", "containers/*/*/started.json", "containers/*/*/exit.json"]
+    for round_ in range(len(stages)):
+        pods = []
         for index in range(3):
             names.append(f"p{round_}-{index}")
-            await node.create_pod(names[-1], f"echo once; sleep 0.{moments.randrange(5)}; exit {index}")
-        # Some pods are being set up, some run, some have just ended.
-        await asyncio.sleep(moments.uniform(0, 0.25))
+            pods.append(await node.create_pod(names[-1], f"echo once; sleep 0.{moments.randrange(5)}; exit {index}"))
+        # Killed when the first of the round has come so far, or further; the others may be anywhere.
+        places = [PodDirectory(node.data_dir, pod["metadata"]["uid"]).path for pod in pods]
+        signs = [(place, stage) for place in places for stage in stages[round_:]]
+        await soon(lambda signs=signs: any(any(place.glob(stage)) for place, stage in signs), what=stages[round_])
         await node.kill_agent()
         await node.start_agent()
     for name in names:

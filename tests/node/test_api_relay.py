@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hekla.node.directory import PodDirectory
+from tests.eventually import soon
 from tests.node.rig import ACCOUNTS, Rig, rig
 
 each_account = pytest.mark.parametrize("account", ACCOUNTS)
@@ -76,6 +77,7 @@ async def _grow_old(node: Rig) -> None:
     script = f'first=$(cat {where}); echo began; while [ "$(cat {where})" = "$first" ]; do sleep 0.1; done; echo new'
     pod = await node.create_pod("old", script)
     await node.running("old")
+    await soon(lambda: node.log(pod) == "began\n", what="it has read the first token")
     volume = pod["spec"]["volumes"][0]
     token = PodDirectory(node.data_dir, pod["metadata"]["uid"]).volume(volume) / "token"
     await node.kill_agent()

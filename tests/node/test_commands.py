@@ -27,7 +27,11 @@ except (CommandError, TimeoutError) as error:
 """
 
 
-def run(node: Rig, pod: dict[str, Any], *argv: str, seconds: float = 20) -> list[Any]:
+_UNTIL_MADE = "until [ -s /tmp/own ]; do :; done"
+_UNTIL_ONE_SLEEPS = 'until [ "$(pgrep -c -x sleep)" = 1 ]; do :; done'
+
+
+def run(node: Rig, pod: dict[str, Any], *argv: str, seconds: float = 60) -> list[Any]:
     """As the agent would: with its account's rights, from outside."""
     command = [*as_account(node.account), "-c", _RUN, str(node.data_dir), pod["metadata"]["uid"], str(seconds), *argv]
     done = subprocess.run(command, env=environment(node.home), check=True, capture_output=True, cwd="/", text=True)
@@ -39,11 +43,11 @@ def test_a_command_is_in_the_container_with_its_identity_and_nothing_more(accoun
     async def main() -> None:
         async with rig(account) as node:
             await node.start_agent()
-            await node.create_pod("plain", "echo mine > /tmp/own; sleep 60")
+            await node.create_pod("plain", "echo mine > /tmp/own; sleep 600")
             who = {"runAsUser": 1234, "runAsGroup": 1234}
-            await node.create_pod("other", "sleep 60", container={"securityContext": who})
+            await node.create_pod("other", "sleep 600", container={"securityContext": who})
             plain, other = await node.running("plain"), await node.running("other")
-            assert run(node, plain, "sh", "-c", "cat /tmp/own; hostname") == [0, "mine\nplain\n"]
+            assert run(node, plain, "sh", "-c", f"{_UNTIL_MADE}; cat /tmp/own; hostname") == [0, "mine\nplain\n"]
             assert run(node, other, "id", "-u") == [0, "1234\n"]
             code, text = run(node, plain, "grep", "-E", "CapEff|NoNewPrivs", "/proc/self/status")
             assert code == 0
@@ -54,8 +58,8 @@ def test_a_command_is_in_the_container_with_its_identity_and_nothing_more(accoun
             assert run(node, plain, "sh", "-c", "kill -9 $$") == [137, ""]
             assert run(node, plain, "nonsense")[0] == "CommandError"
             assert run(node, plain, "sleep", "60", seconds=1)[0] == "TimeoutError"
-            # Nothing of a command that took too long is left.
-            assert run(node, plain, "pgrep", "-c", "-x", "sleep") == [0, "1\n"]
+            # Nothing of a command that took too long is left, once it has been ended.
+            assert run(node, plain, "sh", "-c", _UNTIL_ONE_SLEEPS) == [0, ""]
 
     asyncio.run(main())
 

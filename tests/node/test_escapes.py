@@ -176,7 +176,7 @@ async def _use_the_hosts_network(node: Rig) -> Obj:
 
 async def _write_more_than_allowed(node: Rig) -> Obj:
     limits = {"resources": {"limits": {"ephemeral-storage": "8Mi"}}}
-    await node.create_pod("writer", "head -c 32M /dev/zero > /var/big; sleep 60", container=limits)
+    await node.create_pod("writer", "head -c 32M /dev/zero > /var/big; sleep 600", container=limits)
     pod = await node.finished("writer")
     return _verdict(pod["status"].get("reason") == "Evicted", pod["status"].get("message", ""))
 
@@ -184,7 +184,7 @@ async def _write_more_than_allowed(node: Rig) -> Obj:
 async def _fill_a_volume(node: Rig) -> Obj:
     await node.create_pod(
         "filler",
-        "head -c 32M /dev/zero > /v/big; sleep 60",
+        "head -c 32M /dev/zero > /v/big; sleep 600",
         container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
         volumes=[{"name": "v", "emptyDir": {"sizeLimit": "8Mi"}}],
     )

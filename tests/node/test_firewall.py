@@ -18,7 +18,7 @@ while True:
     connection.sendall(b"hello " + address[0].encode())
     connection.close()
 '"""
-_CALL = """exec python3 -c '
+_CALL = """python3 -c '
 import socket, sys
 try:
     print(socket.create_connection(("{host}", {port}), timeout={timeout}).recv(100).decode())
@@ -27,11 +27,18 @@ except OSError as error:
 '"""
 
 
-async def call(node: Rig, name: str, job: str, host: str, port: int = 8080, timeout: float = 8) -> tuple[int, str]:
-    script = _CALL.format(host=host, port=port, timeout=timeout)
-    await node.create_pod(name, script, labels={"job": job})
+async def call(node: Rig, name: str, job: str, host: str, port: int = 8080, timeout: float = 60) -> tuple[int, str]:
+    await node.create_pod(name, _CALL.format(host=host, port=port, timeout=timeout), labels={"job": job})
     pod = await node.finished(name)
     return exit_code(pod), node.log(pod)
+
+
+async def call_until(answered: bool, node: Rig, name: str, host: str, port: int = 8080) -> None:
+    """For what was changed just now: the pod calls again and again, and ends when the call goes as it should."""
+    again = "until" if answered else "while"
+    script = f"{again} {_CALL.format(host=host, port=port, timeout=2)}; do :; done"
+    await node.create_pod(name, script, labels={"job": "b"})
+    assert exit_code(await node.finished(name)) == 0
 
 
 async def serve(node: Rig, name: str, job: str) -> str:
@@ -70,7 +77,7 @@ def test_a_job_with_a_policy_hears_its_own_pods_and_no_others(account: str) -> N
             assert back[0] == 0, back
             # Gone with the policy.
             await node.client.delete(NETWORK_POLICY, "a", "default")
-            assert (await call(node, "friend", "b", inside))[0] == 0
+            await call_until(True, node, "friend", inside)
 
     asyncio.run(main())
 
@@ -95,7 +102,7 @@ def test_a_service_has_an_address_and_a_name_that_lead_to_its_pods(account: str)
             assert by_address[0] == 0, by_address
             assert by_name[0] == 0, by_name
             await node.client.delete(SERVICE, "web", "default")
-            assert (await call(node, "nobody", "b", made["spec"]["clusterIP"], 80, timeout=2))[0] == 1
+            await call_until(False, node, "nobody", made["spec"]["clusterIP"], 80)
 
     asyncio.run(main())
 
@@ -119,9 +126,8 @@ def test_a_pod_reaches_itself_through_its_service() -> None:
             spec = {"selector": {"job": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}
             await node.create("Service", "web", spec={**spec, "publishNotReadyAddresses": True})
             serve = _SERVE.removeprefix("exec ")
-            await node.create_pod(
-                "narcissus", f"{serve} & sleep 1; {_CALL.format(host='web', port=80, timeout=8)}", labels={"job": "a"}
-            )
+            look = f"until {_CALL.format(host='web', port=80, timeout=2)}; do :; done"
+            await node.create_pod("narcissus", f"{serve} & {look}", labels={"job": "a"})
             pod = await node.finished("narcissus")
             assert exit_code(pod) == 0, node.log(pod)
 

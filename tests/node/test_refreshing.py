@@ -49,6 +49,7 @@ async def _change(node: Rig) -> None:
     ]
     await node.create_pod("reader", script, container={"volumeMounts": mounts}, volumes=volumes)
     pod = await node.running("reader")
+    await soon(lambda: node.log(pod) == "1 red\n", what="it has read what was there first")
     await node.client.patch(CONFIG_MAP, "plan", {"data": {"step": "2"}}, "default")
     await node.client.patch(SECRET, "key", {"data": {"colour": b64encode(b"blue").decode()}}, "default")
     await soon(lambda: node.log(pod) == "1 red\n2 blue\n")

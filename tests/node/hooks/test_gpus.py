@@ -50,7 +50,7 @@ def said(node: Rig, pod: Obj) -> str:
 
 
 def test_containers_see_their_own_devices_and_the_next_agent_keeps_to_it() -> None:
-    show = "echo [$CUDA_VISIBLE_DEVICES]; sleep 60"
+    show = "echo [$CUDA_VISIBLE_DEVICES]; sleep 600"
 
     async def main() -> None:
         async with rig(ACCOUNTS[0]) as node:
