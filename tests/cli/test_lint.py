@@ -140,6 +140,15 @@ def test_policies_that_can_fire_are_not_doubted(
     assert lint(tmp_path, job(task=task, restart=restart), capsys) == (0, [])
 
 
+def test_a_scheduler_that_is_not_ours_is_a_warning_where_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = job().replace("queue: research", "schedulerName: default-scheduler")
+    assert lint(tmp_path, text, capsys) == (0, [("warning", 7, "spec.schedulerName")])
+    text = job().replace("restartPolicy: Never", "restartPolicy: Never\n          schedulerName: other")
+    assert lint(tmp_path, text, capsys) == (0, [("warning", 15, "spec.tasks[0].template.spec.schedulerName")])
+
+
 def test_an_argument_a_plugin_does_not_know_is_a_warning_where_it_stands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

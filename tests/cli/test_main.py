@@ -6,7 +6,16 @@ import click
 import pytest
 
 from hekla.cli.failing import VerbFailed
-from hekla.cli.main import describe, hekla, run_program
+from hekla.cli.main import (
+    EXIT_BAD_FILE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_MISUSE,
+    EXIT_UNPLACEABLE,
+    describe,
+    hekla,
+    run_program,
+)
 from hekla.errors import NotFound
 
 
@@ -57,8 +66,19 @@ def test_the_verbs_of_vcctl_have_its_flags(command: str) -> None:
 def test_an_unknown_command_is_named_and_a_near_one_proposed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_program(hekla, ["nothing"], name="vcctl") == 1
     assert capsys.readouterr().err == 'Error: unknown command "nothing" for "vcctl"\n'
-    assert run_program(hekla, ["jobs"]) == 2
+    assert run_program(hekla, ["jobs"]) == 64
     assert 'did you mean "job"?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["run"], ["run", "a.yaml", "--detatch"], ["up", "--nodes", "many"], ["lint", "-o", "x", "f"]]
+)
+def test_a_misused_command_line_is_not_taken_for_a_job_that_cannot_be_placed(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_program(hekla, words) == EXIT_MISUSE
+    assert EXIT_MISUSE not in (EXIT_FAILED, EXIT_UNPLACEABLE, EXIT_BAD_FILE, EXIT_INTERRUPTED)
+    assert "Usage: hekla" in capsys.readouterr().err
 
 
 def test_a_group_alone_shows_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:

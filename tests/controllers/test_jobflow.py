@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
+from hekla.api.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE
 from hekla.api.meta import name_of
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -91,5 +91,17 @@ def test_a_flow_waits_for_its_template_and_cleans_up_on_wish() -> None:
         await until_flow(bench, "Succeed")
         await bench.settle()
         assert jobs(bench) == []
+
+    on_bench(script)
+
+
+def test_a_template_that_is_not_there_is_told() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(JOB_TEMPLATE, template("two"))
+        await bench.client.create(JOB_FLOW, flow())
+        told = await bench.until(lambda: bench.store.objects(EVENT), "somebody says what is missing")
+        assert [(event["type"], event["reason"]) for event in told] == [("Warning", "TemplateNotFound")]
+        assert told[0]["message"] == 'JobTemplate "one" is not there: demo-one waits for it'
+        assert told[0]["involvedObject"]["kind"] == "JobFlow"
 
     on_bench(script)

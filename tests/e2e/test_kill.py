@@ -102,3 +102,19 @@ def test_everything_is_killed_and_started_again(data_dir: Path) -> None:
         check_the_end(cluster, uids)
     assert not processes_of(data_dir)
     assert not mounts_of(data_dir)
+
+
+def test_status_and_down_tell_what_a_killed_cluster_left(data_dir: Path) -> None:
+    cluster = LocalCluster(data_dir)
+    with running(data_dir) as supervisor:
+        submit(cluster)
+        supervisor.kill()
+        supervisor.wait()
+        told = cluster.hekla("status", check=False)
+        assert (told.returncode, "was killed; 3 pods of it still running" in told.stdout) == (1, True), told.stdout
+        assert "hekla up" in told.stdout
+        ended = cluster.hekla("down").stdout
+        assert "had been killed" in ended
+        assert "3 pods" in ended
+        assert "No cluster is running" in cluster.hekla("status", check=False).stdout
+        assert not mounts_of(data_dir)

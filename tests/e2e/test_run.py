@@ -248,3 +248,18 @@ def test_a_killed_run_takes_its_private_cluster_with_it(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     eventually(lambda: not processes_of(tmp_path) and not mounts_of(tmp_path), what="nothing is left")
+
+
+def test_room_that_another_pod_of_the_file_will_leave_is_waited_for(tmp_path: Path) -> None:
+    pod = """---
+apiVersion: v1
+kind: Pod
+metadata: {{name: holder}}
+spec:
+  nodeName: local
+  restartPolicy: Never
+  containers: [{{name: main, image: any, command: [sleep, "4"], resources: {{requests: {{cpu: "2"}}}}}}]
+"""
+    done = run(write(tmp_path, JOB + pod, cpu=2), tmp_path, "--node-cpu", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NotEnoughResources" in done.stdout

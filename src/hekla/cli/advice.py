@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hekla.api.batch import JobAction, JobEvent
+from hekla.api.batch import SCHEDULER_NAME, JobAction, JobEvent
 from hekla.controllers.job.model import Job, Policy, Task
 
 Advice = tuple[str, str]
@@ -15,7 +15,23 @@ _FAILING = {JobEvent.POD_FAILED, JobEvent.TASK_FAILED}
 
 
 def advice_for(job: Job) -> list[Advice]:
-    return [*_endless_tasks(job), *_policies_that_cannot_fire(job), *_tasks_that_never_start(job)]
+    return [
+        *_foreign_schedulers(job),
+        *_endless_tasks(job),
+        *_policies_that_cannot_fire(job),
+        *_tasks_that_never_start(job),
+    ]
+
+
+def _foreign_schedulers(job: Job) -> Iterator[Advice]:
+    """Another scheduler may be just what is wanted, but it knows no gangs, and a local cluster has none."""
+    wanted = [("spec.schedulerName", (job.obj.get("spec") or {}).get("schedulerName"))]
+    for index, task in enumerate(job.tasks):
+        spec = (task.obj.get("template") or {}).get("spec") or {}
+        wanted.append((f"spec.tasks[{index}].template.spec.schedulerName", spec.get("schedulerName")))
+    for path, name in wanted:
+        if name and name != SCHEDULER_NAME:
+            yield path, f"pods wait until a scheduler called {name!r} places them; Hekla's is called {SCHEDULER_NAME!r}"
 
 
 def _endless_tasks(job: Job) -> Iterator[Advice]:

@@ -114,8 +114,13 @@ def down(cluster: ClusterOptions) -> None:
     from hekla.local.cluster import stop_cluster
 
     layout = cluster.layout()
-    if stop_cluster(layout.root):
+    stopped = stop_cluster(layout.root)
+    if stopped.running:
         click.echo(f"Stopped the cluster on {layout.root}.")
+    elif stopped.killed:
+        click.echo(
+            f"The cluster on {layout.root} had been killed; ended what was left of it: {_pods(stopped.pods_left)}."
+        )
     else:
         click.echo(f"No cluster was running on {layout.root}.")
 
@@ -129,10 +134,12 @@ def status(cluster: ClusterOptions, output: str) -> int:
     \b
     Example:  hekla status
     """
+    from hekla.local.cluster import remains_of
     from hekla.local.running import inspect
 
     layout = cluster.layout()
     running = inspect(layout.root)
+    remains = remains_of(layout)
     # Asked only where somebody answers: while the API server is being started again, questions wait.
     nodes = _nodes(cluster) if running is not None and running.serves else []
     if output == "json":
@@ -142,9 +149,14 @@ def status(cluster: ClusterOptions, output: str) -> int:
             "kubeconfig": str(layout.kubeconfig),
             "components": running.components if running else [],
             "nodes": nodes,
+            "podsLeft": remains or [],
         }
         click.echo(json.dumps(document, indent=2))
         return 0 if running else 1
+    if remains is not None:
+        click.echo(f"The cluster on {layout.root} was killed; {_pods(len(remains))} of it still running.")
+        click.echo("`hekla up` starts it again and takes them back, `hekla down` ends them.")
+        return 1
     if running is None:
         click.echo(f"No cluster is running on {layout.root}. Start one with `hekla up`.")
         return 1
@@ -175,6 +187,10 @@ def _announce(layout: Layout, copy_to: Path | None, *, stop: str) -> None:
         shown = "~" + shown[len(home) :]
     click.echo(f"Ready. In another terminal:\n\n  export KUBECONFIG={shown}\n  kubectl get nodes\n\nStop with {stop}.")
     sys.stdout.flush()
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count or 'no'} pods"
 
 
 def _data_dir_flag(cluster: ClusterOptions) -> str:

@@ -20,6 +20,7 @@ from hekla.errors import ApiError, Disconnected, HeklaError, told_error
 EXIT_FAILED = 1
 EXIT_UNPLACEABLE = 2
 EXIT_BAD_FILE = 3
+EXIT_MISUSE = 64
 EXIT_INTERRUPTED = 130
 EXIT_VCCTL_FAILED = 255
 
@@ -171,7 +172,8 @@ def _say_misuse(error: click.ClickException, program: str) -> int:
         click.echo(f"Error: {error.format_message()}", err=True)
         return EXIT_FAILED
     error.show()
-    return error.exit_code
+    # Not click's 2: that says of a job that it cannot be placed.
+    return EXIT_MISUSE
 
 
 def _say_bug(error: BaseException) -> int:

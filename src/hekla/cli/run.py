@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hekla.api.batch import JobPhase
-from hekla.api.kinds import JOB, NAMESPACE, Obj, kind_of
+from hekla.api.core import FINISHED_POD_PHASES
+from hekla.api.kinds import JOB, NAMESPACE, POD, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
-from hekla.api.reasons import Reason
 from hekla.cli.cluster import machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
+from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import style
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
     from hekla.cli.display import Display
     from hekla.client.rest import Client
     from hekla.local.launch import LaunchedCluster
-
-# How long nothing may fit, or start, on a cluster that has nothing else to do before we say that it never will.
-_UNPLACEABLE_SECONDS = 1.0
-_STUCK_SECONDS = 5.0
-_ABOUT_ROOM = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_OVER_QUOTA})
 
 
 @click.command()
@@ -54,7 +50,7 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
     """Run the job in FILE and exit with its outcome.
 
     \b
-    0 completed, 1 failed, 2 cannot be placed, 3 the file is wrong, 130 interrupted
+    0 completed, 1 failed, 2 cannot be placed, 3 the file is wrong, 64 the command line is wrong, 130 interrupted
     Example:  hekla run examples/hello-gang/job.yaml
     """
     documents = read_manifest(file)
@@ -166,7 +162,7 @@ class _Run:
         self._interrupted = False
         self._broken: UsageError | None = None
         self._warnings: set[tuple[str, str]] = set()
-        self._hopeless = _Hopeless()
+        self._hopeless = Hopeless(time.monotonic)
 
     async def run(self) -> int:
         from hekla.cli.follow import Follower, LogWish
@@ -182,7 +178,7 @@ class _Run:
             follower = Follower(client, job, self, logs=LogWish() if self._logs else None)
             following = asyncio.create_task(follower.run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, following)
-            attending = asyncio.create_task(self._attend(following, self._private)) if self._private else None
+            attending = asyncio.create_task(self._attend(following, self._private, client)) if self._private else None
             try:
                 final = await following
             except asyncio.CancelledError:
@@ -214,7 +210,7 @@ class _Run:
     def say(self, text: str) -> None:
         self._display.say(text)
 
-    async def _attend(self, following: asyncio.Task[Obj], private: LaunchedCluster) -> None:
+    async def _attend(self, following: asyncio.Task[Obj], private: LaunchedCluster, client: Client) -> None:
         """See a private cluster through its start. After that nobody will make room on it or bring what is missing: say
         so instead of waiting for ever."""
         try:
@@ -224,11 +220,17 @@ class _Run:
             following.cancel()
             return
         self._hopeless.count_from_now()
+        others_run = False
         while True:
             await asyncio.sleep(0.25)
-            if self._hopeless.for_long():
+            if not self._hopeless.for_long():
+                continue
+            ran_before, others_run = others_run, await _others_run(client)
+            if not others_run and not ran_before:
                 following.cancel()
                 return
+            # Other pods of the file will make room, or have just made it.
+            self._hopeless.count_from_now()
 
     def _interrupt(self, following: asyncio.Task[Obj]) -> None:
         self._interrupted = True
@@ -239,13 +241,13 @@ class _Run:
         from hekla.scheduler.config import default_config
 
         name, hopeless = name_of(job), self._hopeless
-        if not hopeless.code:
+        if hopeless.placed or not hopeless.code:
             click.echo(f"\n{name} cannot start: {hopeless.sentence}", err=True)
             return EXIT_FAILED
         # Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic.
         answer = await explain_job(client, namespace_of(job), name, default_config())
         click.echo(f"\n{name} cannot be placed: {answer['message'] or hopeless.sentence}", err=True)
-        if hopeless.code in _ABOUT_ROOM:
+        if hopeless.code in ABOUT_ROOM:
             flags = "--node-cpu, --node-memory, --node-gpus or --nodes"
             click.echo(f"Ask for less, or declare more with {flags}.", err=True)
         return EXIT_UNPLACEABLE
@@ -287,46 +289,13 @@ class _Run:
             click.echo(f"  hekla {verb} {name}{self._flags}")
 
 
-class _Hopeless:
-    """Since when, and why, a job has not been able to start. Without a code, it is not for want of a place."""
+async def _others_run(client: Client) -> bool:
+    """Whether anything runs, or is about to. Asked when nothing of our job does."""
+    from hekla.cli.progress import stuck_reason
 
-    def __init__(self) -> None:
-        self.code = ""
-        self.sentence = ""
-        self._complaint = ""
-        self._group: Obj | None = None
-        self._pods: list[Obj] = []
-        self._since: float | None = None
-
-    def hear(self, complaint: str) -> None:
-        self._complaint = complaint
-        self.look(self._group, self._pods)
-
-    def look(self, group: Obj | None, pods: list[Obj]) -> None:
-        self._group, self._pods = group, pods
-        before = self.sentence
-        self.code, self.sentence = self._obstacle()
-        if not self.sentence:
-            self._since = None
-        elif self._since is None or self.sentence != before:
-            self._since = time.monotonic()
-
-    def _obstacle(self) -> tuple[str, str]:
-        from hekla.cli.progress import stuck_reason, waiting_reason
-
-        if not self._pods and self._complaint:
-            return "", self._complaint
-        if any((pod.get("spec") or {}).get("nodeName") for pod in self._pods):
-            return "", stuck_reason(self._pods)[1]
-        return waiting_reason(self._group, self._pods)
-
-    def count_from_now(self) -> None:
-        """What was missing before is no reason yet."""
-        self._since = time.monotonic() if self._since is not None else None
-
-    def for_long(self) -> bool:
-        limit = _UNPLACEABLE_SECONDS if self.code in _ABOUT_ROOM else _STUCK_SECONDS
-        return self._since is not None and time.monotonic() - self._since >= limit
+    pods = [pod for pod in (await client.list(POD)).items if (pod.get("spec") or {}).get("nodeName")]
+    alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES]
+    return any(not stuck_reason([pod])[0] for pod in alive)
 
 
 async def _make_namespaces(client: Client, documents: list[Document], default: str) -> None:

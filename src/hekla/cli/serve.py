@@ -40,6 +40,10 @@ from hekla.metrics import serving_health
 
 _LEVELS = click.Choice(["debug", "info", "warning", "error"])
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_UNREACHABLE = (
+    "note: without --tls-cert-file, --tls-private-key-file and --client-ca-file the cluster cannot ask this node:"
+    " `kubectl logs`, `exec`, `attach` and `port-forward` will not work for its pods"
+)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
@@ -194,6 +198,11 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 
     from hekla.local.running import locked
 
+    tls = [flags["tls_cert_file"], flags["tls_private_key_file"], flags["client_ca_file"]]
+    if any(tls) and not all(tls):
+        raise UsageError("--tls-cert-file, --tls-private-key-file and --client-ca-file belong together")
+    if not any(tls):
+        click.echo(_UNREACHABLE, err=True)
     name = name or socket.gethostname().lower()
     # A lone node keeps its pods apart from the local cluster's, which would not know them.
     layout = cluster.layout() if cluster.data_dir else Layout(default_data_dir(os.environ) / "alone" / name)

@@ -21,7 +21,7 @@ from hekla.api.meta import (
     uid_of,
 )
 from hekla.client.informer import Update
-from hekla.client.recorder import NORMAL, Recorder
+from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
@@ -102,19 +102,26 @@ class JobFlowController:
             await self._delete(key, jobs)
             return None
         if phase != _SUCCEED:
-            jobs = [*jobs, *await self._create_due(key, flow, jobs)]
+            made = await self._create_due(key, flow, jobs)
+            if made is None:
+                # parity: a flow whose template is missing gets no status. The template's coming wakes us.
+                return None
+            jobs = [*jobs, *made]
         status = flow_status(flow, jobs, self._clock.now())
         if status != flow.get("status"):
             written = await self._client.update_status(JOB_FLOW, {**flow, "status": status})
             self.runner.wrote(key, self._flows, written)
         return None
 
-    async def _create_due(self, key: Key, flow: Obj, jobs: list[Obj]) -> list[Obj]:
+    async def _create_due(self, key: Key, flow: Obj, jobs: list[Obj]) -> list[Obj] | None:
+        """The jobs made; None when a template is missing, which is told: what comes after it waits, too."""
         made = []
         for name in due_flows(flow, {name_of(job): _phase(job) for job in jobs}):
             template = self._templates.get(name, key.namespace)
             if template is None:
-                raise NotFound(f'jobtemplate.flow.volcano.sh "{name}" not found')
+                missing = f'JobTemplate "{name}" is not there: {job_name(flow, name)} waits for it'
+                self._recorder.event(flow, WARNING, "TemplateNotFound", missing)
+                return None
             job = _job(flow, name, template)
             try:
                 created = await self._client.create(JOB, job)

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,18 +74,38 @@ def run_cluster(
             layout.status.unlink(missing_ok=True)
 
 
-def stop_cluster(data_dir: Path) -> bool:
-    """End the cluster on this data dir and whatever a killed one left behind. False: nothing was running."""
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What `stop_cluster` found: a cluster at work, or what a killed one had left behind."""
+
+    running: bool
+    killed: bool
+    pods_left: int
+
+
+def stop_cluster(data_dir: Path) -> Stopped:
+    """End the cluster on this data dir and whatever a killed one left behind."""
     layout = Layout(data_dir)
     running = inspect(data_dir)
     if running is not None and running.supervisor:
         _terminate(running.supervisor)
     elif running is not None:
         raise UsageError(f"{data_dir} is held by a cluster that is still starting, or by `hekla node`: stop that first")
+    left = remains_of(layout)
     if layout.run.exists():
         with locked(layout):
             _sweep(layout)
-    return running is not None
+            layout.status.unlink(missing_ok=True)
+    return Stopped(running is not None, left is not None, len(left or ()))
+
+
+def remains_of(layout: Layout) -> list[str] | None:
+    """The pods that run on without their cluster, when it was killed; None when it was not, or runs."""
+    if inspect(layout.root) is not None or not layout.status.exists():
+        return None
+    from hekla.node.cleanup import running_pods
+
+    return running_pods(layout.nodes)
 
 
 def _write_credentials(layout: Layout, port: int) -> Credentials:

@@ -61,6 +61,17 @@ def sweep(data_dir: Path) -> SweepReport:
     return SweepReport(len(pods), containers, tuple(left))
 
 
+def running_pods(data_dir: Path) -> list[str]:
+    """`namespace/name` of each pod of the data directory that has a living container."""
+    found = []
+    for directory in all_pods(data_dir):
+        attempts = [one for name in directory.container_names() for one in directory.attempts(name)]
+        if any(one.started and not one.exit and records.is_alive(one.started["container"]) for one in attempts):
+            owner = directory.owner()
+            found.append(f"{owner.get('namespace', '')}/{owner.get('name', '')}")
+    return found
+
+
 def end_pod(directory: PodDirectory) -> None:
     """Remove every trace of a pod whose object is gone."""
     kill_containers(directory, Reason.STATUS_UNKNOWN, "")
