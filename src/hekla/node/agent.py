@@ -31,13 +31,13 @@ from hekla.node.hooks.cgroups import find_cgroups
 from hekla.node.hooks.images import Images
 from hekla.node.hooks.mounts import hidden_paths
 from hekla.node.hooks.processes import bound_processes, most_processes
+from hekla.node.isolation import use_namespaces
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.living_sources import LivingSources
 from hekla.node.notes import notes
 from hekla.node.podman import find_podman
 from hekla.node.registration import Registration, capacity
 from hekla.node.room import Room, is_let_in
-from hekla.node.sandbox import use_namespaces
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.storage import StorageKeeper

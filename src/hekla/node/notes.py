@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hekla.node.context import NodeContext
+from hekla.node.hooks.cgroups import missing_for_cgroups
+from hekla.node.isolation import without_namespaces
 from hekla.node.uplink import missing
 from hekla.node.user_ids import missing_for_ids
 
@@ -10,12 +12,12 @@ from hekla.node.user_ids import missing_for_ids
 def notes(context: NodeContext) -> list[str]:
     """One sentence each; none where everything works."""
     if not context.namespaces:
-        return ["pods are plain processes, without isolation, volumes or names: this machine forbids namespaces"]
+        return [f"pods are plain processes, without isolation, volumes or names: {without_namespaces()}"]
     found = []
     if not context.enforces_rules:
         found.append("NetworkPolicies and cluster addresses do nothing: missing is nft (Debian's package nftables)")
     if context.cgroups is None:
-        found.append("resource limits are not enforced: this machine gives its user no control groups")
+        found.append(f"resource limits are not enforced: missing is {missing_for_cgroups()}")
     outgoing = context.settings.outgoing
     if outgoing != "none" and not context.way_out:
         found.append(f"pods cannot reach other networks: missing is {missing(outgoing) or 'a reason; see switch.log'}")

@@ -30,6 +30,7 @@ from hekla.node.hooks.capabilities import kept_capabilities
 from hekla.node.hooks.images import ImageError, ImageMissing, PullFailed
 from hekla.node.hooks.service_env import service_environment
 from hekla.node.hooks.sources import MissingSource, Place, Sources, references, token_requests
+from hekla.node.isolation import without_namespaces
 from hekla.node.living_sources import KINDS
 from hekla.node.records import ExitRecord
 from hekla.node.rootfs import Bind, open_within
@@ -250,7 +251,7 @@ class Starter:
         self, pod: Obj, container: Obj, number: int, sources: Sources, sandbox: Sandbox, image: ReadyImage
     ) -> ContainerSpec:
         if not self._context.namespaces and (image.base != "/" or image.above):
-            raise ImageError("the image's files cannot be shown: this machine forbids namespaces")
+            raise ImageError(f"the image's files cannot be shown: {without_namespaces()}")
         uid, gid, groups = _identity(pod, container, image)
         base = {
             "PATH": env_hook.DEFAULT_PATH,
@@ -326,9 +327,7 @@ class Starter:
         if not self._context.namespaces:
             # What every pod is given unasked is not missed by those that never look for it.
             if any(bind["target"] != mounts.API_ACCESS for bind in binds):
-                raise mounts.MountError(
-                    "volumes cannot be mounted: this machine forbids namespaces, pods are plain processes"
-                )
+                raise mounts.MountError(f"volumes cannot be mounted, pods are plain processes: {without_namespaces()}")
             return []
         where = str(container.get("terminationMessagePath") or "/dev/termination-log")
         message = mounts.message_bind(attempt / _MESSAGE_FILE, where)

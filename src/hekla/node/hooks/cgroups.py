@@ -101,6 +101,14 @@ def find_cgroups(data_dir: Path) -> Cgroups | None:
     return cgroups
 
 
+def missing_for_cgroups() -> str:
+    """What keeps us from having groups, where `find_cgroups` finds none."""
+    if (_MOUNTS / "cgroup.controllers").exists() and Path(f"/run/user/{os.getuid()}/systemd").is_dir():
+        # A login's own group is systemd's; what starts below the user's manager may have groups.
+        return "a control group of this user's: put `systemd-run --user --scope` before the command that starts Hekla"
+    return "control groups that this machine's user may have"
+
+
 def recorded_cgroups(data_dir: Path) -> Cgroups | None:
     """What an earlier agent found."""
     known = records.read(str(data_dir / RECORD))
