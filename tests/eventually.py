@@ -43,3 +43,35 @@ async def until(holds: Callable[[], Awaitable[T]], *, seconds: float = LIMIT_SEC
         while not (answer := await holds()):
             await asyncio.sleep(_LOOK_SECONDS)
     return answer
+
+
+async def _anything(_: object) -> bool:
+    return True
+
+
+async def at_rest(
+    look: Callable[[], Awaitable[T]],
+    *,
+    quiet: float,
+    seconds: float,
+    every: float = _LOOK_SECONDS,
+    expected: Callable[[T], Awaitable[bool]] = _anything,
+) -> T:
+    """What `look` sees, once that has been the same for `quiet` seconds of the event loop's time.
+
+    A busy machine can keep others from changing anything for longer than that: what is quiet and not as `expected` is
+    given until `seconds` are over, and then given back as it is. What is never quiet is an error.
+    """
+    loop = asyncio.get_running_loop()
+    seen, begun = await look(), loop.time()
+    since, judged = begun, False
+    while True:
+        is_over = loop.time() - begun > seconds
+        is_quiet = loop.time() - since >= quiet
+        if is_quiet and (is_over or (not judged and await expected(seen))):
+            return seen
+        assert not is_over, f"not at rest within {seconds:.0f} s; last seen: {seen!r}"
+        judged = is_quiet
+        await asyncio.sleep(every)
+        if (now := await look()) != seen:
+            seen, since, judged = now, loop.time(), False

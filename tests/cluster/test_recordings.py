@@ -55,7 +55,7 @@ async def play(name: str, plane: ControlPlane, directory: Path) -> None:
     recording = load(name)
     async with client_from_files([plane.kubeconfig]) as client:
         await wipe(client)
-        replay = Replay(recording, client, quiet=QUIET_SECONDS)
+        replay = Replay(recording, client, quiet=QUIET_SECONDS, gives_time=True)
         await replay.run(Scheduler(plane, directory).running, directory)
     assert unexplained(recording, replay.stages, replay.events) == {}
 

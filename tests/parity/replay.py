@@ -7,11 +7,9 @@ import contextlib
 import json
 import os
 import re
-import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -39,6 +37,7 @@ from hekla.api.kinds import (
 from hekla.client.informer import Informer, Update
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from tests.eventually import at_rest, until
 from tests.parity.normal import command_output, events, history, normal_object
 from tests.parity.placeholders import Placeholders, Seen
 
@@ -53,6 +52,7 @@ _WAITED_FOR = {
 }  # fmt: skip
 _QUIET_SECONDS = {"D": 1.0, "E": 4.0}
 _PATIENCE_SECONDS = 45.0
+_REST_SECONDS = 60.0
 
 
 @dataclass
@@ -81,6 +81,9 @@ def recorded_cases() -> dict[str, Case]:
     return {case.name: case for case in found}
 
 
+Agrees = Callable[[Case, Obj], bool]
+
+
 @dataclass
 class Target:
     """The cluster that is tried, and everything seen of it."""
@@ -88,6 +91,7 @@ class Target:
     client: Client
     kubeconfig: Path
     programs: dict[str, str]
+    agrees: Agrees
     seen: dict[str, list[Seen]] = field(default_factory=dict)
     live: dict[str, dict[str, dict[str, Obj]]] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=list)
@@ -118,9 +122,12 @@ class Target:
 
 
 @contextlib.asynccontextmanager
-async def watch_cluster(kubeconfig: Path, programs: dict[str, str]) -> AsyncIterator[Target]:
+async def watch_cluster(
+    kubeconfig: Path, programs: dict[str, str], agrees: Agrees = lambda case, found: True
+) -> AsyncIterator[Target]:
+    """`agrees` says whether a case has come out as it should: what is at rest and does not is given more time."""
     client = client_from_files([kubeconfig])
-    target = Target(client, kubeconfig, programs)
+    target = Target(client, kubeconfig, programs, agrees)
     async with asyncio.TaskGroup() as tasks:
         watches = [tasks.create_task(_follow(target, kind)) for kind in _WATCHED]
         target.nodes = [node["metadata"]["name"] for node in await client.find_all(NODE)]
@@ -166,16 +173,16 @@ class Replay:
         for number, step in enumerate(self._case.recorded["steps"], 1):
             ((verb, argument),) = step.items()
             await getattr(self, f"_{verb}")(number, argument)
-        settled = await self._settle()
-        result = self._result()
-        if not settled:
-            result["note"] = "still changing when it was recorded"
+        try:
+            result = await self._settle()
+        except AssertionError:
+            result = {**await self._result(), "note": "still changing when it was recorded"}
         await self._target.run("kubectl", "delete", "namespace", self._namespace, "--wait=false")
         for queue in reversed(self._case.queues):
             await self._target.run("kubectl", "delete", "queue", queue, "--wait=false")
-        return {key: value for key, value in result.items() if value}
+        return _without_nothing(result)
 
-    def _result(self) -> Obj:
+    async def _result(self) -> Obj:
         seen, live = self._look()
         names = Placeholders(seen, self._target.nodes)
         objects = {
@@ -202,17 +209,13 @@ class Replay:
         live["queues"] = {name: of_cluster[name] for name in queues if name in of_cluster}
         return seen, live
 
-    async def _settle(self) -> bool:
-        """Wait until nothing but times has changed for a while; False when that does not come."""
-        deadline, last, since = time.monotonic() + 30.0, "", time.monotonic()
-        while time.monotonic() < deadline:
-            now = json.dumps(self._result(), sort_keys=True)
-            if now != last:
-                last, since = now, time.monotonic()
-            elif time.monotonic() - since >= self._case.quiet_seconds:
-                return True
-            await asyncio.sleep(0.4)
-        return False
+    async def _settle(self) -> Obj:
+        """What there is when nothing but times has changed for a while, and it is as recorded or time is up."""
+        quiet = self._case.quiet_seconds
+        return await at_rest(self._result, quiet=quiet, seconds=_REST_SECONDS, every=0.4, expected=self._agrees)
+
+    async def _agrees(self, found: Obj) -> bool:
+        return self._target.agrees(self._case, _without_nothing(found))
 
     async def _is_ready(self) -> bool:
         """No pod can be made before its namespace has an account, on a cluster that has any."""
@@ -220,13 +223,11 @@ class Replay:
             return await self._target.client.find(SERVICE_ACCOUNT, "default", self._namespace) is not None
         return await self._target.client.find(NAMESPACE, self._namespace) is not None
 
-    async def _until(self, holds: Any, seconds: float = _PATIENCE_SECONDS) -> bool:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if await holds():
-                return True
-            await asyncio.sleep(0.1)
-        return False
+    async def _until(self, holds: Callable[[], Awaitable[bool]], seconds: float = _PATIENCE_SECONDS) -> bool:
+        try:
+            return await until(holds, seconds=seconds)
+        except TimeoutError:
+            return False
 
     async def _kubectl(self, number: int, *words: str, stdin: str = "") -> None:
         self._answer(number, *await self._target.run("kubectl", "-n", self._namespace, *words, stdin=stdin))
@@ -301,3 +302,7 @@ class Replay:
         state = status.get("state")
         phase = status.get("phase") if plural in ("pods", "podgroups") else state
         return phases is None or (phase.get("phase") if isinstance(phase, dict) else phase) in phases
+
+
+def _without_nothing(result: Obj) -> Obj:
+    return {key: value for key, value in result.items() if value}

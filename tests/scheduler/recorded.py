@@ -90,12 +90,22 @@ def unexplained(recording: Recording, stages: Sequence[Mapping[str, Any]], event
 def compare(recording: Recording, stages: Sequence[Mapping[str, Any]], events: Mapping[str, Any]) -> dict[str, str]:
     """What differs, by path; nothing where upstream's own runs differed."""
     found: dict[str, str] = {}
-    for number, (want, got) in enumerate(zip(recording.stages, stages, strict=True)):
-        place = f"stages[{number}]"
-        for part in ("pods", "groups", "queues"):
-            found.update(_differences(recording, want[part], got[part], f"{place}.{part}"))
+    for number, (_, got) in enumerate(zip(recording.stages, stages, strict=True)):
+        found.update(_stage_differences(recording, number, got))
     found.update(_event_differences(recording, events))
     return {path: text for path, text in found.items() if not _varies(recording, path)}
+
+
+def stage_agrees(recording: Recording, number: int, got: Mapping[str, Any]) -> bool:
+    """Whether this stage differs from upstream's in what it is meant to, and in nothing else."""
+    meant = explained()["different"].get(recording.name, {})
+    found = {path for path, _ in _stage_differences(recording, number, got) if not _varies(recording, path)}
+    return found == {path for path in meant if path.startswith(f"stages[{number}].")}
+
+
+def _stage_differences(recording: Recording, number: int, got: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for part in ("pods", "groups", "queues"):
+        yield from _differences(recording, recording.stages[number][part], got[part], f"stages[{number}].{part}")
 
 
 def _varies(recording: Recording, path: str) -> bool:
