@@ -217,7 +217,7 @@ def test_a_start_hook_that_fails_ends_its_container(run: Run) -> None:
 
 def test_an_end_hook_that_hangs_does_not_keep_a_pod_beyond_its_grace(run: Run) -> None:
     async def test(node: Rig) -> None:
-        lifecycle = {"preStop": {"sleep": {"seconds": 600}}}
+        lifecycle = {"preStop": {"exec": {"command": ["sleep", "600"]}}}
         script = "trap 'exit 0' TERM; echo armed; while :; do sleep 0.1; done"
         await node.create_pod("clinger", script, container={"lifecycle": lifecycle}, terminationGracePeriodSeconds=1)
         await armed(node, "clinger")
