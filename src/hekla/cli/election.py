@@ -68,4 +68,12 @@ def election_of(
     )
     rng = random.SystemRandom()
     identity = new_identity(socket.gethostname(), rng)
-    return Election(client, settings, identity=identity, clock=SystemClock(), rng=rng, standing_by=standing_by)
+    return Election(
+        client,
+        settings,
+        identity=identity,
+        clock=SystemClock(),
+        rng=rng,
+        standing_by=standing_by,
+        connect=cluster.connection().client,
+    )

@@ -6,6 +6,9 @@ after they *saw* that renewal, which is later. From then on its own writes are n
 
 What was sent before and arrives late is not stopped by a Lease: every write says by uid or resourceVersion what it was
 decided on, and the server refuses it when that has changed.
+
+Work may hold up the event loop for longer than a Lease lasts. Where there is a connection for it, renewing has a thread
+and an event loop of its own; it ends when the loop of who works has not moved for far too long.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from hekla.api.kinds import LEASE, Obj
 from hekla.api.meta import micro_timestamp
+from hekla.client.apart import run_apart
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, StreamedAnswer, Transport
 from hekla.clock import Clock
@@ -47,6 +52,7 @@ class LeaseSettings:
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+    standstill: float = 60.0  # after which one whose work holds up its event loop no longer renews
 
     def __post_init__(self) -> None:
         if not self.duration > self.renew_deadline > self.retry_period * _JITTER > 0:
@@ -62,7 +68,11 @@ def new_identity(host: str, rng: random.Random) -> str:
 
 
 class Election:
-    """One candidate for one Lease. `standing_by` is told when somebody else was found to hold it."""
+    """One candidate for one Lease. `standing_by` is told when somebody else was found to hold it.
+
+    `connect` makes the connection over which the Lease is renewed by a thread of its own; without it that is done over
+    `client`, as far as work leaves time for it.
+    """
 
     def __init__(
         self,
@@ -73,6 +83,7 @@ class Election:
         clock: Clock,
         rng: random.Random,
         standing_by: Callable[[], None] = lambda: None,
+        connect: Callable[[], Client] | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -80,6 +91,8 @@ class Election:
         self._clock = clock
         self._rng = rng
         self._standing_by = standing_by
+        self._connect = connect
+        self._moved = _NEVER  # when the loop of who works was last seen to move
         self._leads_until = _NEVER
         self._spec: Obj | None = None  # what the Lease said last
         self._seen = _NEVER  # when it first said so
@@ -104,7 +117,8 @@ class Election:
         await self._win()
         try:
             async with asyncio.TaskGroup() as tasks:
-                keeping = tasks.create_task(self._keep())
+                keeping = tasks.create_task(self._keep() if self._connect is None else self._keep_apart(self._connect))
+                await asyncio.sleep(0)  # it begins before any work does
                 yield
                 keeping.cancel()
         finally:
@@ -120,11 +134,31 @@ class Election:
             await asyncio.sleep(self._settings.retry_period * (1 + _JITTER * self._rng.random()))
         log.info("leading", lease=self.name, identity=self._identity)
 
-    async def _keep(self) -> None:
+    async def _keep_apart(self, connect: Callable[[], Client]) -> None:
+        before = self._client
+        self._move()
+        try:
+            await run_apart(partial(self._keep_over, connect, asyncio.get_running_loop()), f"lease {self.name}")
+        finally:
+            self._client = before
+
+    async def _keep_over(self, connect: Callable[[], Client], working: asyncio.AbstractEventLoop) -> None:
+        async with connect() as self._client:
+            await self._keep(working)
+
+    def _move(self) -> None:
+        self._moved = self._clock.monotonic()
+
+    async def _keep(self, working: asyncio.AbstractEventLoop | None = None) -> None:
+        """Renew for ever; where the loop of who works is another one, while that moves."""
         try:
             while True:
                 async with asyncio.timeout(self._leads_until - self._clock.monotonic()):
                     await self._renew()
+                if working is not None:
+                    if self._clock.monotonic() >= self._moved + self._settings.standstill:
+                        raise self._lost(f"its work has not moved for {self._settings.standstill:g}s")
+                    working.call_soon_threadsafe(self._move)
         except TimeoutError:
             raise self._lost("not renewed in time") from None
 
