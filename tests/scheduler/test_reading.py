@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hekla.scheduler.podreading import PodReader, form_of
-from hekla.scheduler.reading import Shapes, read_amounts, read_queue
+from hekla.scheduler.reading import Shapes, read_amounts, read_group, read_queue
 from hekla.scheduler.rows import Pod, PodStatus, show_amount
 
 
@@ -142,3 +142,22 @@ def test_host_ports_are_those_of_containers_that_run_as_long_as_the_pod() -> Non
     init = [with_port(80), with_port(81, restartPolicy="Always")]
     shape = Shapes().shape_of({"initContainers": init, "containers": [with_port(82)]})
     assert {port.port for port in shape.constraints.ports} == {81, 82}
+
+
+@pytest.mark.parametrize(
+    ("operations", "owned", "in_vain"),
+    [
+        (["Update", "Update"], True, True),
+        (["Update"], False, False),
+        (["Update", "Apply"], True, False),
+        ([], True, False),
+    ],
+)
+def test_who_wrote_what_matters_only_where_somebody_applies(operations: list[str], owned: bool, in_vain: bool) -> None:
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
+    metadata = {
+        "name": "a",
+        "managedFields": [{"manager": str(number), "operation": one} for number, one in enumerate(operations)],
+        "ownerReferences": [owner] * owned,
+    }
+    assert read_group({"metadata": metadata}, "default").tracked_in_vain is in_vain

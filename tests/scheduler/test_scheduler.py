@@ -163,6 +163,32 @@ def test_a_group_that_may_not_enter_says_how_much_is_missing() -> None:
     on_stage(script)
 
 
+def test_of_a_gang_that_is_being_bound_nothing_is_told_before_its_phase() -> None:
+    async def script(stage: Stage) -> None:
+        line = stage.start()
+        await _add_gang_that_enters_first(stage)
+        await stage.until(lambda: _phase_is(stage, "a", "Running"))
+        await asyncio.sleep(5)
+        assert [item["type"] for item in (await stage.group("a"))["status"]["conditions"]] == ["Scheduled"]
+        assert line.count("/podgroups/a") == 2
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_gang_that_is_never_bound_is_told_that_it_could_be() -> None:
+    async def script(stage: Stage) -> None:
+        line = stage.start()
+        line.fault = lambda write: "refuse" if is_binding(write) else ""
+        await _add_gang_that_enters_first(stage)
+        await asyncio.sleep(20)
+        assert "conditions" not in (await stage.group("a"))["status"]
+        await stage.until(lambda: _says(stage, "a", "tasks in gang are ready to be scheduled"))
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_with_nothing_new_nothing_is_written() -> None:
     async def script(stage: Stage) -> None:
         await stage.add({**GANG, "nodes": [{"name": "small", "cpu": 2}]})
@@ -459,6 +485,15 @@ def test_a_configuration_that_becomes_wrong_leaves_the_last_one_in_force(tmp_pat
 
 async def _any_of(found: Awaitable[list[str]]) -> bool:
     return bool(await found)
+
+
+async def _add_gang_that_enters_first(stage: Stage) -> None:
+    """As the Job controller does it: no pods before the group is let in."""
+    await stage.add({**GANG, "groups": [{"name": "a", "min": 3, "needs": {"cpu": 3}}]})
+    await stage.until(lambda: _phase_is(stage, "a", "Inqueue"))
+    await asyncio.sleep(5)
+    for name in MEMBERS:
+        await stage.add_pod({"name": name, "cpu": 1}, "a")
 
 
 async def _phase_is(stage: Stage, group: str, phase: str) -> bool:

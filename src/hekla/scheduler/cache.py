@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, key_of, labels_of, name_of, uid_of
+from hekla.api.meta import Key, key_of, labels_of, name_of, revision_of, uid_of
 from hekla.scheduler.grouptable import GroupTable
 from hekla.scheduler.plan import Placement, Plan
 from hekla.scheduler.podreading import PodForm, PodReader, form_of
@@ -142,10 +142,10 @@ class Cache:
         return self._queues.pop(obj["metadata"]["name"], None) is not None and self._changed()
 
     def put_group(self, obj: Obj) -> bool:
-        row = read_group(obj, self._default_queue)
-        known = self._groups.rows.get(row.key)
-        if known is not None and known.uid == row.uid and row.revision < known.revision:
+        known = self._groups.rows.get(key_of(obj))
+        if known is not None and known.uid == uid_of(obj) and revision_of(obj) <= known.revision:
             return False
+        row = read_group(obj, self._default_queue)
         self._groups.put(row)
         self._groupless.discard(row.key)
         return known != row and self._changed()

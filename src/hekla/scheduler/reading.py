@@ -11,7 +11,7 @@ import msgspec
 
 from hekla.api.duration import parse_duration
 from hekla.api.kinds import Obj
-from hekla.api.meta import annotations_of, key_of, labels_of, parse_timestamp, revision_of, uid_of
+from hekla.api.meta import annotations_of, controller_of, key_of, labels_of, parse_timestamp, revision_of, uid_of
 from hekla.api.quantity import InvalidQuantity, milli, parse, whole
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.api.scheduling import PodGroupPhase, QueueState
@@ -162,8 +162,21 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         status=status,
         subgroup_policies=tuple(map(_read_subgroup_policy, spec.get("subGroupPolicy") or ())),
         waiting=_waiting(annotations_of(obj)),
+        tracked_in_vain=_is_tracked_in_vain(obj),
         revision=revision_of(obj),
     )
+
+
+def _is_tracked_in_vain(obj: Obj) -> bool:
+    """Whether the server records who wrote which field of something that a controller made.
+
+    The record serves those who apply objects, and nobody applies this one; without it a write costs a real server half
+    as much.
+    """
+    managers = obj["metadata"].get("managedFields") or ()
+    if not managers or controller_of(obj) is None:
+        return False
+    return all(one.get("operation") != "Apply" for one in managers)
 
 
 class Shapes:

@@ -258,6 +258,7 @@ class PodGroup:
     status: Mapping[str, Any] = field(hash=False, compare=False)
     subgroup_policies: tuple[SubgroupPolicy, ...] = ()
     waiting: tuple[str, str] = field(default=("", ""), compare=False)  # the reason and sentence it is annotated with
+    tracked_in_vain: bool = field(default=False, compare=False)  # who wrote what is recorded, and of no use to anybody
     revision: int = field(default=0, compare=False)
 
 

@@ -32,7 +32,7 @@ _REMEMBERED_EVENTS = 10_000
 _REMEMBERED_WRITES = 20_000
 _SAME_EVENT_SECONDS = 60.0
 _ERROR = "SchedulerError"
-_PATIENCE = 30  # periods after which a gang that is still being made is complained about
+_PATIENCE = 30  # periods after which is told what was still changing until then
 _READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
@@ -227,6 +227,9 @@ class Statuses:
         """A new phase and a new verdict are news; counts can wait."""
         if row.status.get("phase") != outcome.phase:
             return 0.0
+        if outcome.settling and outcome.waiting is None:
+            # Its pods are on their way to their nodes; once they are there, this is told together with the phase.
+            return _PATIENCE * self._period
         wanted, conditions = outcome.condition, list(row.status.get("conditions") or ())
         if wanted is None or outcome.settling or is_said(conditions, wanted):
             return self._patience(("group", row.uid))
@@ -261,6 +264,8 @@ class Statuses:
         # The revision guards what others write into the status: a conflict means look again.
         metadata: dict[str, Any] = {"uid": row.uid, "resourceVersion": str(row.revision)}
         patch = {"metadata": metadata, "status": status or {}}
+        if row.tracked_in_vain:
+            metadata["managedFields"] = [{}]
         if annotations is not None:
             metadata["annotations"] = annotations
         self._cache.refresh_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
