@@ -74,10 +74,14 @@ def test_what_kubectl_sends_as_protobuf_is_read(live: LiveServer) -> None:
     assert "system:masters" in live.kubectl("auth", "whoami")
 
 
+_WATCHED = 'apiserver_longrunning_requests{resource="pods",verb="WATCH"} 1.0'
+
+
 def test_a_watch_shows_rows_as_they_change(live: LiveServer) -> None:
-    command = ["kubectl", "--kubeconfig", str(live.kubeconfig), "get", "pod", "-w", "--output-watch-events"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+    command = ["kubectl", "--kubeconfig", str(live.kubeconfig), "get", "pod", "-l", "run=watched", "-w"]
+    with subprocess.Popen([*command, "--output-watch-events"], stdout=subprocess.PIPE, text=True) as watching:
         try:
+            eventually(lambda: _WATCHED in live.kubectl("get", "--raw", "/metrics"), what="the watch has begun")
             live.kubectl("run", "watched", "--image=python:3", "--restart=Never", "--", "sleep", "1")
             live.kubectl("delete", "pod", "watched")
             assert watching.stdout is not None

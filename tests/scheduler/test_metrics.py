@@ -190,16 +190,17 @@ def test_a_plugin_that_tells_nonsense_does_not_spoil_the_page(body: str, tmp_pat
     assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "default"}) == 1
 
 
-def test_groups_that_are_gone_are_forgotten_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hekla.scheduler.metrics._SPARE_JOBS", 3)
+def test_groups_that_are_gone_are_forgotten_though_nobody_looks() -> None:
     metrics = SchedulerMetrics(SystemClock())
-    for number in range(20):
+    crowds = [[f"g{number}-{member}" for member in range(300)] for number in range(5)]
+    for crowd in [*crowds, ["last"]]:
         world = Miniature()
         world.add({"queues": [{"name": "default"}], "nodes": [{"name": "n1", "cpu": 1}]})
-        world.add({"groups": [{"name": f"g{number}", "min": 1, "cpu": 9, "pods": 1, "phase": "Inqueue"}]})
+        waiting = {"min": 1, "cpu": 9, "pods": 1, "phase": "Inqueue"}
+        world.add({"groups": [{"name": name, **waiting} for name in crowd]})
         metrics.cycle_done(world.cycle(), Timings(None), 0.0)
-    assert 1 <= len(metrics.retries) <= len(metrics.jobs) <= 6
-    assert any(key.name == "g19" for key in metrics.jobs)
+        assert set(crowd) <= {key.name for key in metrics.jobs}
+    assert [key.name for key in metrics.jobs] == [key.name for key in metrics.retries] == ["last"]
 
 
 def test_the_page_about_figures_has_them_all() -> None:

@@ -252,8 +252,9 @@ class _Client:
 class Log:
     """Lines as `<time> <stream> <F|P> <text>`; `log` is the newest file, `log.1` the one before, at most so many."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, file_bytes: int = LOG_BYTES) -> None:
         self._path = path
+        self._file_bytes = file_bytes  # of one file, before the next is begun
         self._size = 0
         self._open()
 
@@ -282,7 +283,7 @@ class Log:
         try:
             while data:
                 data = data[os.write(self._file, data) :]
-            if self._size > LOG_BYTES:
+            if self._size > self._file_bytes:
                 self._rotate()
         except OSError:
             pass  # a full disk loses output; it must not block or end the container

@@ -5,8 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hekla.clock import SystemClock
 from hekla.node import records, shim_streams
 from hekla.node.directory import PodDirectory
@@ -24,12 +22,9 @@ async def everything(directory: PodDirectory, **options: Any) -> bytes:
     return b"".join(chunks)
 
 
-def test_a_full_file_makes_room_for_the_next_and_all_is_read_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shim_streams, "LOG_BYTES", 2000)
+def test_a_full_file_makes_room_for_the_next_and_all_is_read_in_order(tmp_path: Path) -> None:
     directory = a_place(tmp_path)
-    log = shim_streams.Log(str(directory.log("main", 0)))
+    log = shim_streams.Log(str(directory.log("main", 0)), file_bytes=2000)
     for number in range(100):
         assert log.write_lines(b"stdout", b"line %d\nrest" % number) == b"rest"
     assert directory.log("main", 0).with_name("log.1").exists()
@@ -58,12 +53,9 @@ def test_carriage_returns_and_other_controls_are_part_of_their_line(tmp_path: Pa
     assert asyncio.run(everything(directory, since_seconds=3600)) == written
 
 
-def test_following_gives_what_comes_later_across_files_and_ends_with_the_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shim_streams, "LOG_BYTES", 500)
+def test_following_gives_what_comes_later_across_files_and_ends_with_the_container(tmp_path: Path) -> None:
     directory = a_place(tmp_path)
-    log = shim_streams.Log(str(directory.log("main", 0)))
+    log = shim_streams.Log(str(directory.log("main", 0)), file_bytes=500)
     log.write_lines(b"stdout", b"early\n")
     us = records.process_id(os.getpid())
     started = {"shim": us, "container": us, "startedAt": "2030-01-01T00:00:00Z"}
