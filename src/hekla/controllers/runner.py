@@ -50,6 +50,8 @@ class Runner:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._unseen: dict[Key, _Unseen] = {}
         self._held_back: set[Key] = set()
+        # What came for a key while it was looked at, and is not known to be that look's own doing.
+        self._came: dict[Key, set[tuple[Informer, int]]] = {}
 
     def enqueue(self, key: Key) -> None:
         self._queue.add(key)
@@ -63,16 +65,28 @@ class Runner:
         if informer.revision < revision:
             written = self._waiting_for(key).written
             written[informer] = max(revision, written.get(informer, 0))
+        elif key in self._came:
+            # The watch was faster than the answer.
+            self._came[key].discard((informer, revision))
 
     def deleted(self, key: Key, informer: Informer, where: Key, uid: str) -> None:
         """The object `where`, with this uid, was deleted for `key`: wait until `informer` no longer shows it alive."""
         if not _is_gone(informer, where, uid):
             self._waiting_for(key).deleted.append((informer, where, uid))
 
-    def is_echo(self, key: Key, informer: Informer, obj: Obj) -> bool:
-        """Whether `obj` is as `key`'s last write to this kind has left it: then its coming is no news."""
+    def enqueue_unless_written(self, key: Key, informer: Informer, obj: Obj, *, after: float = 0.0) -> None:
+        """`obj` came: have the key looked at, unless it is as `key`'s last write to this kind has left it.
+
+        During a look that cannot be told before the look has ended, with all answers to its writes.
+        """
+        revision = revision_of(obj)
         waiting = self._unseen.get(key)
-        return waiting is not None and waiting.written.get(informer) == revision_of(obj)
+        if waiting is not None and waiting.written.get(informer) == revision:
+            self.heard(key)
+        elif key in self._came:
+            self._came[key].add((informer, revision))
+        else:
+            self._queue.add_after(key, after)
 
     def heard(self, key: Key) -> None:
         """Something came that is no news for the key, but may be what it was held back for."""
@@ -103,6 +117,7 @@ class Runner:
             self._queue.add_after(key, _LOOK_AGAIN_SECONDS)
             return
         self._held_back.discard(key)
+        came = self._came[key] = set()
         try:
             again = await self._reconcile(key)
         except Conflict as error:
@@ -118,6 +133,10 @@ class Runner:
             self._queue.forget(key)
             if again is not None:
                 self._queue.add_after(key, again)
+        finally:
+            del self._came[key]
+            if came:
+                self._queue.add(key)
 
     def _waiting_for(self, key: Key) -> _Unseen:
         return self._unseen.setdefault(key, _Unseen())

@@ -42,6 +42,7 @@ from hekla.controllers.job.podgroup import build_pod_group, pending_message, spe
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Plan, group_name, plan, victims
+from hekla.controllers.job.policy import answers_waiting_pods
 from hekla.controllers.job.status import count_pods, new_status
 from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensure_claims, with_claim_names
 from hekla.controllers.job.writer import JobWriter, Made, PodsFailed
@@ -216,6 +217,9 @@ class JobController:
         after = self._next_phase(job, JobAction.SYNC_JOB, counts)
         records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in claims}}
         await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
+        if made.created and answers_waiting_pods(job):
+            # From now on they wait, and nothing else may happen that has somebody look until when.
+            self.runner.enqueue(job.key)
         if made.failed:
             raise PodsFailed(f"Error creating pods: [{' '.join(made.failed)}]")
         if made.awaited:
@@ -337,23 +341,26 @@ class JobController:
         if owner is None or not JOB.owns_reference(owner):
             return
         key = Key(namespace_of(update.obj), owner["name"])
-        if news:
-            # A job of thousands of pods is not looked at for each of them.
-            self.runner.enqueue_after(key, self._pause(owner["uid"]))
-        else:
+        # A job of thousands of pods is not looked at for each of them.
+        if not news:
             self.runner.heard(key)
+        elif update.old is None:
+            self.runner.enqueue_unless_written(key, self._sources.pods, update.obj, after=self._pause(owner["uid"]))
+        else:
+            self.runner.enqueue_after(key, self._pause(owner["uid"]))
 
     def _group_changed(self, update: Update) -> None:
         owner = controller_of(update.obj)
         if owner is None or not JOB.owns_reference(owner):
             return
         key = Key(namespace_of(update.obj), owner["name"])
-        # With a list, our own write may bring what the scheduler wrote just before it.
-        echo = not group_judged(update) and self.runner.is_echo(key, self._sources.groups, update.obj)
-        if group_moved(update) and not echo:
+        if not group_moved(update):
+            self.runner.heard(key)
+        elif group_judged(update):
+            # With a list, our own write may bring what the scheduler wrote just before it.
             self.runner.enqueue(key)
         else:
-            self.runner.heard(key)
+            self.runner.enqueue_unless_written(key, self._sources.groups, update.obj)
 
     def _pause(self, uid: str) -> float:
         """How long changes of a job's pods may gather: a look takes time in proportion to the pods."""

@@ -1,0 +1,86 @@
+"""When a key is looked at again because of what came while, or after, it was looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hekla.api.kinds import CONFIG_MAP, Obj
+from hekla.api.meta import Key, key_of, revision_of
+from hekla.client.informer import Informer
+from hekla.controllers.runner import Runner
+from tests.apiserver.rig import Rig, config_map, with_server
+
+KEY = Key("default", "ours")
+# Long beyond what a look takes on virtual time.
+CALM_SECONDS = 60.0
+
+Look = Callable[[Rig, Runner, Informer], Awaitable[None]]
+
+
+async def write_and_hear_the_answer_first(rig: Rig, runner: Runner, informer: Informer) -> None:
+    runner.wrote(KEY, informer, await create(rig))
+
+
+async def write_and_hear_the_watch_first(rig: Rig, runner: Runner, informer: Informer) -> None:
+    written = await create(rig)
+    assert await informer.wait_for(revision_of(written), CALM_SECONDS)
+    runner.wrote(KEY, informer, written)
+
+
+async def write_beside_another(rig: Rig, runner: Runner, informer: Informer) -> None:
+    written = await create(rig)
+    changed = await rig.client.patch(CONFIG_MAP, KEY.name, {"data": {"a": "1"}}, KEY.namespace)
+    assert await informer.wait_for(revision_of(changed), CALM_SECONDS)
+    runner.wrote(KEY, informer, written)
+
+
+async def write_before_another(rig: Rig, runner: Runner, informer: Informer) -> None:
+    runner.wrote(KEY, informer, await create(rig))
+    await rig.client.patch(CONFIG_MAP, KEY.name, {"data": {"a": "1"}}, KEY.namespace)
+
+
+async def hear_of_another(rig: Rig, runner: Runner, informer: Informer) -> None:
+    assert await informer.wait_for(revision_of(await create(rig)), CALM_SECONDS)
+
+
+async def create(rig: Rig) -> Obj:
+    return await rig.client.create(CONFIG_MAP, config_map(KEY.name))
+
+
+@pytest.mark.parametrize(
+    ("first", "looks"),
+    [
+        (write_and_hear_the_answer_first, 1),
+        (write_and_hear_the_watch_first, 1),
+        (write_beside_another, 2),
+        (write_before_another, 2),
+        (hear_of_another, 2),
+    ],
+)
+def test_what_a_look_wrote_itself_brings_no_other_look(first: Look, looks: int) -> None:
+    async def scenario(rig: Rig) -> None:
+        done: list[Key] = []
+
+        async def reconcile(key: Key) -> float | None:
+            done.append(key)
+            if len(done) == 1:
+                await first(rig, runner, informer)
+            return None
+
+        runner = Runner("test", reconcile)
+        informer = Informer(rig.client, CONFIG_MAP, rng=random.Random(0))
+        informer.subscribe(lambda update: runner.enqueue_unless_written(key_of(update.obj), informer, update.obj))
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(informer.run()), tasks.create_task(runner.run())]
+            await informer.synced()
+            runner.enqueue(KEY)
+            await asyncio.sleep(CALM_SECONDS)
+            for task in running:
+                task.cancel()
+        assert len(done) == looks
+
+    with_server(scenario)
