@@ -37,11 +37,15 @@ async def soon(look: Callable[[], object], *, seconds: float = LIMIT_SECONDS, wh
     await asyncio.to_thread(eventually, look, seconds=seconds, what=what)
 
 
-async def until(holds: Callable[[], Awaitable[T]], *, seconds: float = LIMIT_SECONDS) -> T:
-    """The first truthy answer of `holds`, which asks a server."""
-    async with asyncio.timeout(seconds):
-        while not (answer := await holds()):
-            await asyncio.sleep(_LOOK_SECONDS)
+async def until(holds: Callable[[], Awaitable[T]], *, seconds: float = LIMIT_SECONDS, what: str = "") -> T:
+    """The first truthy answer of `holds`, which asks a server; TimeoutError when there is none."""
+    answer: object = None
+    try:
+        async with asyncio.timeout(seconds):
+            while not (answer := await holds()):
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        raise TimeoutError(f"not within {seconds:.0f} s: {what or holds}; last seen: {answer!r}") from None
     return answer
 
 

@@ -35,11 +35,11 @@ from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.local.layout import Layout
 from hekla.node.hooks.volumes import secret_root
 from tests.e2e.local_cluster import processes_of
+from tests.eventually import LIMIT_SECONDS, eventually, soon, until
 from tests.node.rig import USER, as_account, environment, sweep_as
 
 _COMPONENTS = ("apiserver", "controllers", "scheduler", "node-local")
 _CROWD = 6
-_SETTLE_SECONDS = 60.0
 # Lives for a while, then ends with its own code; what is said to it does not matter.
 _LIFE = "echo once >> /marks/$NAME; n=0; while [ $n -lt $TURNS ]; do sleep 0.1; n=$((n + 1)); done; exit $CODE"
 T = TypeVar("T")
@@ -80,16 +80,18 @@ class Cluster:
             self._process = subprocess.Popen(
                 [*program, *flags], stdout=output, stderr=output, env=environment(self._home), start_new_session=True
             )
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while b"Ready." not in (self._home / "up.log").read_bytes():
-            assert self._process.poll() is None, (self._home / "up.log").read_text()
-            assert time.monotonic() < deadline, "hekla up is not ready"
-            time.sleep(0.01)
+        eventually(self._is_ready, what="hekla up is ready")
+
+    def _is_ready(self) -> bool:
+        said = (self._home / "up.log").read_text()
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"hekla up ended: {said}")
+        return "Ready." in said
 
     def stop(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(_SETTLE_SECONDS)
+        self._process.wait(LIMIT_SECONDS)
 
     def reap(self) -> None:
         if self._process is not None:
@@ -152,15 +154,12 @@ class Chaos:
 
     async def _keep_the_crowd(self) -> None:
         """Have enough pods that are not over, and one that runs."""
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while True:
-            pods = await self._persist(lambda: self._client.find_all(POD, "default"))
-            for _ in range(_CROWD - sum(not _is_over(pod) for pod in pods)):
-                await self._create()
-            if self._cluster.containers():
-                return
-            assert time.monotonic() < deadline, "no container runs"
-            await asyncio.sleep(0.05)
+        await until(self._is_crowded, what="a container runs")
+
+    async def _is_crowded(self) -> bool:
+        for _ in range(_CROWD - sum(not _is_over(pod) for pod in await self._pods())):
+            await self._create()
+        return bool(self._cluster.containers())
 
     async def _create(self) -> None:
         name, code = f"pod-{len(self._codes)}", self._rng.randrange(100)
@@ -237,7 +236,7 @@ class Chaos:
             return
         self._kill(name, killed)
         began = time.monotonic()
-        await self._until(lambda: self._is_back(name, killed), f"{name} is back")
+        await soon(lambda: self._is_back(name, killed), what=f"{name} is back")
         self._note(began)
 
     async def _stop_for_a_while(self) -> None:
@@ -280,8 +279,8 @@ class Chaos:
 
     async def _settle(self) -> None:
         """Everybody ends; then everything goes."""
-        await self._until_pods(lambda pods: all(_is_over(pod) for pod in pods), "every pod is over")
-        pods = await self._persist(lambda: self._client.find_all(POD, "default"))
+        await until(self._all_are_over, what="every pod is over")
+        pods = await self._pods()
         self.report.pods = len(pods)
         for pod in pods:
             self._judge(pod)
@@ -289,7 +288,16 @@ class Chaos:
             self.report.wrong.append(f"{len(self._codes)} pods were made, {len(pods)} are there")
         for pod in pods:
             await self._persist(lambda name=pod["metadata"]["name"]: self._delete(name))
-        await self._until_pods(lambda pods: not pods, "every pod is gone")
+        await until(self._all_are_gone, what="every pod is gone")
+
+    async def _all_are_over(self) -> bool:
+        return all(_is_over(pod) for pod in await self._pods())
+
+    async def _all_are_gone(self) -> bool:
+        return not await self._pods()
+
+    async def _pods(self) -> list[Obj]:
+        return await self._persist(lambda: self._client.find_all(POD, "default"))
 
     def _judge(self, pod: Obj) -> None:
         name = pod["metadata"]["name"]
@@ -308,29 +316,17 @@ class Chaos:
         with contextlib.suppress(NotFound):
             await self._client.delete(POD, name, "default")
 
-    async def _until_pods(self, holds: Callable[[list[Obj]], bool], what: str) -> None:
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while not holds(pods := await self._persist(lambda: self._client.find_all(POD, "default"))):
-            assert time.monotonic() < deadline, f"{what}: {[(p['metadata']['name'], p['status']) for p in pods]}"
-            await asyncio.sleep(0.05)
-
-    async def _until(self, holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while not holds():
-            assert time.monotonic() < deadline, what
-            await asyncio.sleep(0.01)
-
     async def _persist(self, ask: Callable[[], Awaitable[T]]) -> T:
         """As any client must: ask again until somebody answers."""
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while True:
-            try:
+
+        async def asked() -> list[T]:
+            with contextlib.suppress(ApiError, Disconnected, OSError):
                 async with asyncio.timeout(10):
-                    return await ask()
-            except (ApiError, Disconnected, OSError, TimeoutError):
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.05)
+                    return [await ask()]
+            return []
+
+        (answer,) = await until(asked, what="the API server answers")
+        return answer
 
 
 def rampage(kills: int, seed: int, account: str, patience: float) -> Report:
@@ -368,10 +364,13 @@ async def _run(cluster: Cluster, kills: int, rng: random.Random, patience: float
 
 def leftovers(cluster: Cluster, when: str) -> list[str]:
     """What pods that are gone have left behind. Given a moment: the last steps come after the object has gone."""
-    deadline = time.monotonic() + 10
-    while (found := _traces(cluster)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return [f"{when}: {each}" for each in found]
+    return [f"{when}: {each}" for each in _what_stays(lambda: _traces(cluster))]
+
+
+def _what_stays(look: Callable[[], list[str]]) -> list[str]:
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not look())
+    return look()
 
 
 def _traces(cluster: Cluster) -> list[str]:
@@ -396,9 +395,7 @@ def _traces(cluster: Cluster) -> list[str]:
 
 def _cluster_left(cluster: Cluster) -> list[str]:
     """Shims, pauses, the switch: all carry the data directory's name. Their links and networks go with them."""
-    deadline = time.monotonic() + 10
-    while (found := processes_of(cluster.layout.root)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    found = _what_stays(lambda: processes_of(cluster.layout.root))
     identity = cluster.layout.nodes.stat()
     groups = glob.glob(f"/sys/fs/cgroup/**/hekla-{identity.st_dev:x}-{identity.st_ino:x}", recursive=True)
     return [f"after the cluster: {each}" for each in [*found, *groups]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.chaos import rampage
+from tests.eventually import LIMIT_SECONDS
 from tests.node.rig import ACCOUNTS
 
 pytestmark = pytest.mark.root
@@ -12,6 +13,6 @@ pytestmark = pytest.mark.root
 
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_whatever_is_killed_nothing_runs_twice_and_nothing_is_left(account: str) -> None:
-    report = rampage(kills=11, seed=16, account=account, patience=20)  # others may be using the machine
+    report = rampage(kills=11, seed=16, account=account, patience=LIMIT_SECONDS)
     print(report)
     assert report.wrong == []
