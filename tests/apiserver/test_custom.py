@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION
+from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 from hekla.client.rest import PatchStyle
 from hekla.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotFound, UnsupportedMediaType
 from tests.apiserver.rig import WIDGET, Rig, widget, with_server
@@ -76,6 +76,51 @@ def test_all_broken_rules_are_named_at_once() -> None:
         with pytest.raises(Invalid) as caught:
             await rig.client.create(WIDGET, widget(size=0, color="x"))
         assert len(caught.value.details["causes"]) == 2
+
+    with_server(script)
+
+
+def test_what_a_later_rule_forbids_may_stay_and_may_not_come() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget(size=9))
+        largest = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"
+        smaller = [{"op": "replace", "path": largest, "value": 5}]
+        await rig.client.patch(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org", smaller, style=PatchStyle.JSON)
+        kept = await rig.client.patch(WIDGET, "w", {"spec": {"color": "blue"}}, "default")
+        assert (kept["spec"]["size"], kept["spec"]["color"]) == (9, "blue")
+        told = await rig.client.patch(WIDGET, "w", {"status": {"phase": "x"}}, "default", subresource="status")
+        assert told["status"] == {"phase": "x"}
+        with pytest.raises(Invalid, match=r"spec\.size in body should be less than or equal to 5"):
+            await rig.client.patch(WIDGET, "w", {"spec": {"size": 8}}, "default")
+
+    with_server(script)
+
+
+def test_an_update_is_pruned_where_it_differs_and_keeps_its_order() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        made = await rig.client.create(WIDGET, widget())
+        told = await rig.client.patch(WIDGET, "w", {"status": {"phase": "x"}}, "default", subresource="status")
+        assert told["status"] == {"phase": "x"}
+        changed = await rig.client.update(WIDGET, {**told, "spec": {**made["spec"], "bad": 1, "size": 4}, "more": 1})
+        assert changed["spec"] == {**made["spec"], "size": 4}
+        assert list(changed) == ["apiVersion", "kind", "metadata", "spec", "status"]
+
+    with_server(script)
+
+
+def test_finalizers_of_custom_objects_need_no_path() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        made = await rig.client.create(WIDGET, {**widget(), "metadata": {"name": "w", "finalizers": ["mine"]}})
+        assert made["metadata"]["finalizers"] == ["mine"]
+        with pytest.raises(
+            Invalid, match=r"metadata\.finalizers: Invalid value: \"not one\": name part must consist of"
+        ):
+            await rig.client.patch(WIDGET, "w", {"metadata": {"finalizers": ["not one"]}}, "default")
+        with pytest.raises(Invalid, match="name is neither a standard finalizer name nor is it fully qualified"):
+            await rig.client.create(CONFIG_MAP, {"metadata": {"name": "c", "finalizers": ["mine"]}})
 
     with_server(script)
 

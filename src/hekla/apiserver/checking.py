@@ -15,14 +15,14 @@ _NAMES: dict[type, str] = {str: "string", list: "array", dict: "object"}
 _INT_RANGES = {"int32": 1 << 31, "int64": 1 << 63}
 
 
-def check(value: Any, node: Node, path: str = "") -> list[Problem]:
-    """All problems of a value, in the order of its schema."""
+def check(value: Any, node: Node, path: str = "", *, old: Any = None) -> list[Problem]:
+    """All problems of a value, in the order of its schema. What it has in common with `old` is let pass."""
     problems: list[Problem] = []
-    _check(value, node, path, problems)
+    _check(value, node, path, problems, old)
     return problems
 
 
-def _check(value: Any, node: Node, path: str, problems: list[Problem]) -> None:
+def _check(value: Any, node: Node, path: str, problems: list[Problem], old: Any = None) -> None:
     if value is None and node.nullable:
         return
     if node.int_or_string:
@@ -37,7 +37,7 @@ def _check(value: Any, node: Node, path: str, problems: list[Problem]) -> None:
     if node.enum and value not in node.enum:
         problems.append(unsupported(path, value, node.enum))
     if isinstance(value, dict):
-        _check_object(value, node, path, problems)
+        _check_object(value, node, path, problems, old if isinstance(old, dict) else {})
     elif isinstance(value, list):
         _check_list(value, node, path, problems)
     elif isinstance(value, str):
@@ -79,7 +79,7 @@ def _where(path: str) -> str:
     return f"{path} in body"
 
 
-def _check_object(value: dict[str, Any], node: Node, path: str, problems: list[Problem]) -> None:
+def _check_object(value: dict[str, Any], node: Node, path: str, problems: list[Problem], old: dict[str, Any]) -> None:
     for name in node.required:
         if name not in value:
             problems.append(required(_join(path, name)))
@@ -93,8 +93,8 @@ def _check_object(value: dict[str, Any], node: Node, path: str, problems: list[P
     properties = node.properties or {}
     for name in sorted(value):
         child = properties.get(name) or node.additional
-        if child is not None:
-            _check(value[name], child, _join(path, name), problems)
+        if child is not None and not (name in old and old[name] == value[name]):
+            _check(value[name], child, _join(path, name), problems, old.get(name))
 
 
 def _join(path: str, name: str) -> str:

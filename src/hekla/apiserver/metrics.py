@@ -35,11 +35,21 @@ class Metrics:
             "apiserver_longrunning_requests", "Streams open now.", ("verb", "resource"), registry=self._registry
         )
         self._registry.register(_StoreCollector(store))
+        # To find the figure of a label takes longer than to raise it.
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
 
     def answered(self, request: Request, response: Response, seconds: float) -> None:
-        self._requests.labels(request.verb, request.resource, str(response.status)).inc()
+        verb, resource, status = request.verb, request.resource, response.status
+        counter = self._counters.get((verb, resource, status))
+        if counter is None:
+            counter = self._counters[verb, resource, status] = self._requests.labels(verb, resource, str(status))
+        counter.inc()
         if response.stream is None:
-            self._seconds.labels(request.verb).observe(seconds)
+            histogram = self._histograms.get(verb)
+            if histogram is None:
+                histogram = self._histograms[verb] = self._seconds.labels(verb)
+            histogram.observe(seconds)
 
     def streams(self, request: Request) -> Gauge:
         """The number of open streams like this one."""

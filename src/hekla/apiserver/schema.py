@@ -25,6 +25,7 @@ class Node:
         "atomic",
         "bounds",
         "default",
+        "defaults",
         "embedded",
         "enum",
         "format",
@@ -59,6 +60,7 @@ class Node:
         self.pattern: re.Pattern[str] | None = None
         self.default: Any = None
         self.has_default = False
+        self.defaults: tuple[tuple[str, Node], ...] = ()  # the properties that have one
         self.nullable = False
         self.open = False
         self.embedded = False
@@ -101,6 +103,7 @@ def _fill_shape(node: Node, schema: Obj, lookup: Lookup | None) -> None:
     node.format = schema.get("format", "")
     if "properties" in schema:
         node.properties = {name: _child(below, lookup) for name, below in schema["properties"].items()}
+        node.defaults = tuple((name, child) for name, child in node.properties.items() if child.has_default)
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
         node.additional = _child(additional, lookup)

@@ -167,20 +167,23 @@ def fill_defaults(value: Any, node: Node) -> None:
     """Fill in what a structural schema gives defaults for; a null where null is not allowed counts as absent."""
     if isinstance(value, dict):
         _drop_nulls(value, node)
-        for name, child in (node.properties or {}).items():
-            if child.has_default and (name not in value or (value[name] is None and not child.nullable)):
+        for name, child in node.defaults:
+            if name not in value or (value[name] is None and not child.nullable):
                 value[name] = _copy(child.default)
-            if name in value and child.type in ("object", "array"):
-                fill_defaults(value[name], child)
-        if node.additional is not None:
-            for below in value.values():
-                fill_defaults(below, node.additional)
+        properties = node.properties or {}
+        for name, below in value.items():
+            if isinstance(below, dict | list):
+                described = properties.get(name) or node.additional
+                if described is not None:
+                    fill_defaults(below, described)
     elif isinstance(value, list) and node.items is not None:
         for below in value:
             fill_defaults(below, node.items)
 
 
 def _drop_nulls(value: Obj, node: Node) -> None:
+    if None not in value.values():
+        return
     properties = node.properties or {}
     for name in [name for name, below in value.items() if below is None]:
         child = properties.get(name)

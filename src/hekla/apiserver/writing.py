@@ -32,7 +32,7 @@ from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
 from hekla.apiserver.services import carry_service
 from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
-from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_metadata
+from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_finalizers, validate_metadata
 from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, MethodNotAllowed
 
@@ -209,7 +209,7 @@ class Writer:
         old = entry.decode()
         # 1. What is wanted, in the shape of its kind; what this write may not touch stays as it is.
         new = transform(entry.decode())
-        self._shape(resource, new, options)
+        self._shape(resource, new, options, old)
         _check_identity(new, old, resource)
         new["metadata"].pop("resourceVersion", None)
         if subresource == "status":
@@ -253,7 +253,7 @@ class Writer:
             return current.value
         return _encode(answer.obj if isinstance(answer, Remove) else answer)
 
-    def _shape(self, resource: Resource, obj: Obj, options: Options) -> None:
+    def _shape(self, resource: Resource, obj: Obj, options: Options, old: Obj | None = None) -> None:
         kind = resource.kind
         unknown: list[str] = []
         obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
@@ -262,7 +262,7 @@ class Writer:
         try:
             if resource.is_custom:
                 decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
-                _prune_custom(resource, obj, unknown)
+                _prune_custom(resource, obj, unknown, old or {})
             else:
                 decode_shape(obj, resource.schema, unknown)
         except WrongType as error:
@@ -281,8 +281,11 @@ class Writer:
 
     def _check(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
         problems = validate_metadata(obj, resource.kind)
+        if not resource.is_custom and resource.storage != DEFINITIONS_RESOURCE:
+            problems += validate_finalizers(obj)
         if resource.is_custom:
-            problems += check({name: value for name, value in obj.items() if name != "metadata"}, resource.schema)
+            fields = {name: value for name, value in obj.items() if name != "metadata"}
+            problems += check(fields, resource.schema, old=old)
         else:
             validator = VALIDATORS.get(resource.storage)
             problems += validator(obj) if validator is not None else []
@@ -366,13 +369,16 @@ def _value_or_refusal(result: Entry | Exception | None) -> bytes | ApiError:
     raise result
 
 
-def _prune_custom(resource: Resource, obj: Obj, unknown: list[str]) -> None:
-    apart = {name: obj.pop(name) for name in ("apiVersion", "kind", "metadata")}
-    prune(obj, resource.schema, unknown)
+def _prune_custom(resource: Resource, obj: Obj, unknown: list[str], old: Obj) -> None:
+    """Prune what is not as it was stored, and so pruned already."""
+    first = {name: obj.pop(name) for name in ("apiVersion", "kind", "metadata")}
     rest = dict(obj)
+    fresh = {name: value for name, value in rest.items() if name not in old or old[name] != value}
+    kept = dict(fresh)
+    prune(kept, resource.schema, unknown)
     obj.clear()
-    obj.update(apart)
-    obj.update(rest)
+    obj.update(first)
+    obj.update((name, value) for name, value in rest.items() if name in kept or name not in fresh)
 
 
 def _report(kind: Kind, unknown: list[str], options: Options) -> None:
