@@ -65,15 +65,38 @@ def start_webhook(plane: ControlPlane, directory: Path, *flags: str, account: Pa
     url = f"https://127.0.0.1:{port}"
     if account is None:
         command += ["--webhook-url", url]
-    kubectl = [plane.kubectl, "--kubeconfig", plane.kubeconfig]
+    kubectl: list[str | Path] = [plane.kubectl, "--kubeconfig", plane.kubeconfig]
     with _running("webhook", command, directory, ready="webhook on port"):
         try:
             if account is not None:
                 asyncio.run(_register(plane, url))
+            eventually(lambda: _is_asked(kubectl, wanted=True), what="the API server asks the webhook")
             yield
         finally:
             for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
                 subprocess.run([*kubectl, "delete", kind, "--all"], capture_output=True, check=True)
+            eventually(lambda: _is_asked(kubectl, wanted=False), what="the API server asks it no more")
+
+
+_PROBE = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: probe}
+spec:
+  minAvailable: MIN
+  tasks: [{name: main, replicas: 2, template: {spec: {containers: [{name: main, image: any}]}}}]
+"""
+
+
+def _is_asked(kubectl: list[str | Path], *, wanted: bool) -> bool:
+    """Whether what the webhook gives and what it refuses are (not) there: the API server hears of each by itself."""
+    create = [*kubectl, "create", "--dry-run=server", "-o", "jsonpath={.spec.tasks[0].minAvailable}", "-f", "-"]
+    good, bad = (
+        subprocess.run(create, input=_PROBE.replace("MIN", minimum), capture_output=True, text=True)
+        for minimum in ("2", "9")
+    )
+    assert good.returncode == 0, good.stderr
+    return ("2" in good.stdout, "should not be greater" in bad.stderr) == (wanted, wanted)
 
 
 async def _register(plane: ControlPlane, url: str) -> None:
