@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -263,3 +264,25 @@ spec:
     done = run(write(tmp_path, JOB + pod, cpu=2), tmp_path, "--node-cpu", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "NotEnoughResources" in done.stdout
+
+
+def test_the_outcome_is_a_document_on_wish_with_what_was_asked_and_used(tmp_path: Path) -> None:
+    busy = "import time; x = bytearray(150 << 20)\\nwhile time.process_time() < 0.5: pass"
+    done = run(write(tmp_path, JOB, command=f'[python3, -c, "{busy}"]'), tmp_path, "-o", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcome = json.loads(done.stdout)
+    assert (outcome["job"], outcome["phase"], outcome["exitStatus"]) == ("example", "Completed", 0)
+    usage = outcome["tasks"][0]["usagePerPod"]
+    assert usage["cpuAsked"] == 0.1
+    assert usage["cpuUsed"] > 0
+    assert usage["memoryUsedBytes"] > 150 << 20
+    assert outcome["pods"][0]["containers"][0]["exitCode"] == 0
+    assert "example: Completed" in done.stderr
+
+
+def test_a_job_that_cannot_be_placed_is_a_document_too(tmp_path: Path) -> None:
+    done = run(write(tmp_path, JOB, cpu=900), tmp_path, "-o", "json")
+    outcome = json.loads(done.stdout)
+    assert (done.returncode, outcome["exitStatus"], outcome["phase"]) == (2, 2, "Pending")
+    assert outcome["reason"] == "NotEnoughResources"
+    assert "900" in outcome["message"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hekla.api.kinds import Obj
-from hekla.node.runtime import ContainerRuntime, PodRuntime, Reason, Waiting
-from hekla.node.status import pod_status, qos_class
+from hekla.node.runtime import Attempt, ContainerRuntime, PodRuntime, Reason, Waiting
+from hekla.node.status import pod_status, qos_class, used_annotation
 from tests.node.test_lifecycle import NOW, a_pod, ran
 
 
@@ -113,3 +114,17 @@ def test_telling_the_same_truth_twice_changes_nothing(policy: str, codes: list[i
 )
 def test_the_quality_of_service_follows_requests_and_limits(resources: Obj, expected: str) -> None:
     assert qos_class({"spec": {"containers": [{"name": "main", "resources": resources}]}}) == expected
+
+
+def test_what_containers_used_is_told_over_all_their_attempts_once_one_has_ended() -> None:
+    span = {"startedAt": "2030-01-01T00:00:00.500000000Z", "finishedAt": "2030-01-01T00:00:02.000000000Z"}
+    ended = [
+        Attempt(0, "", None, {"code": 1, **span, "used": {"cpuSeconds": 1.0, "memory": 50}}),
+        Attempt(1, "", None, {"code": 0, **span, "used": {"cpuSeconds": 0.25, "memory": 70}}),
+    ]
+    running = Attempt(0, "", {"shim": None, "container": None, "startedAt": ""})  # type: ignore[typeddict-item]
+    runtime = PodRuntime(
+        {"main": ContainerRuntime("main", tuple(ended)), "other": ContainerRuntime("other", (running,))}
+    )
+    assert json.loads(used_annotation(runtime)) == {"main": {"cpuSeconds": 1.25, "seconds": 3.0, "memory": 70}}
+    assert used_annotation(PodRuntime({"other": ContainerRuntime("other", (running,))})) == ""

@@ -27,6 +27,7 @@ from hekla.cli.progress import (
     waiting_reason,
 )
 from hekla.cli.submit import check_documents, create_document
+from hekla.cli.usage import HEADERS, usage_by_task
 from hekla.cli.vcctl import is_vcctl, print_job, print_jobs
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -208,6 +209,10 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], group: Obj | None
         ["TASK", "REPLICAS", "PENDING", "RUNNING", "DONE", "FAILED", "RESTARTS"],
         [[t.name, t.wanted, t.pending, t.running, t.done, t.failed, t.restarts] for t in task_rows(found, pods)],
     )
+    usage = usage_by_task(found, pods)
+    if usage:
+        click.echo()
+        print_table(HEADERS, [one.cells() for one in usage])
     if pods:
         click.echo()
         print_table(["POD", "STATUS", "NODE", "IP"], [_pod_row(pod) for pod in sorted(pods, key=name_of)])

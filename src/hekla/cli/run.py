@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
-from hekla.cli.output import style
+from hekla.cli.output import print_table, style
 from hekla.cli.submit import check_documents, require_kind, submit_all
 from hekla.clock import SystemClock
 from hekla.errors import AlreadyExists, UsageError, told_error
@@ -46,7 +48,14 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--no-logs", is_flag=True, help="Do not print the pods' logs.")
 @click.option("--detach", is_flag=True, help="Submit and return; needs a running cluster.")
-def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size: Any) -> int:
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json: the outcome as one document; what happens meanwhile goes to standard error.",
+)
+def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output: str, **size: Any) -> int:
     """Run the job in FILE and exit with its outcome.
 
     \b
@@ -58,10 +67,13 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, **size:
     check_documents(documents)
     if len(jobs) != 1:
         raise BadFile(f"{documents[0].file}: {_not_one_job(documents, jobs)}")
+    if detach and output == "json":
+        raise UsageError("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
+    wish = _Wish(logs=not no_logs, detach=detach, json=output == "json", flags=cluster.flags())
     with _cluster_for(cluster, size) as (connection, private):
-        one = _Run(connection, documents, private=private, logs=not no_logs, detach=detach, flags=cluster.flags())
+        one = _Run(connection, documents, wish, private)
         try:
             return asyncio.run(one.run())
         except (BrokenPipeError, BaseExceptionGroup) as raised:
@@ -96,7 +108,7 @@ def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tupl
             raise UsageError(f"a cluster is there already: {flags} are for the one who starts it")
         connection = options.connection()
         if sys.stdout.isatty():
-            click.echo(f"Using the cluster of {connection.access.source}")
+            click.echo(f"Using the cluster of {connection.access.source}", err=True)
         yield connection, None
         return
     signal.signal(signal.SIGINT, _interrupt_once)
@@ -131,32 +143,33 @@ def _wait_until_it_takes_jobs(launched: LaunchedCluster) -> None:
 
     # Meanwhile this process loads what it needs to follow the job.
     if sys.stdout.isatty():
-        click.echo("Starting a cluster for this run …")
+        click.echo("Starting a cluster for this run …", err=True)
         import rich.live  # noqa: F401
     import hekla.cli.follow  # noqa: F401
 
     launched.wait_until(Stage.TAKES_JOBS)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How a person wants to hear of a run. `flags`: what leads other commands to the same cluster."""
+
+    logs: bool
+    detach: bool
+    json: bool
+    flags: str
+
+
 class _Run:
     """One run from submit to outcome; the listener of its job."""
 
     def __init__(
-        self,
-        connection: Connection,
-        documents: list[Document],
-        *,
-        private: LaunchedCluster | None,
-        logs: bool,
-        detach: bool,
-        flags: str,
+        self, connection: Connection, documents: list[Document], wish: _Wish, private: LaunchedCluster | None
     ) -> None:
         self._connection = connection
         self._documents = documents
+        self._wish = wish
         self._private = private
-        self._logs = logs
-        self._detach = detach
-        self._flags = flags
         self._started = time.monotonic()
         self._display: Display
         self._interrupted = False
@@ -171,11 +184,11 @@ class _Run:
             if self._private:
                 await _make_namespaces(client, self._documents, self._connection.namespace)
             job = await submit_all(client, self._documents, self._connection.namespace)
-            if self._detach:
+            if self._wish.detach:
                 click.echo(f"job.batch.volcano.sh/{name_of(job)} submitted")
                 return 0
-            self._display = _open_display()
-            follower = Follower(client, job, self, logs=LogWish() if self._logs else None)
+            self._display = _open_display(quiet=self._wish.json)
+            follower = Follower(client, job, self, logs=LogWish() if self._wish.logs else None)
             following = asyncio.create_task(follower.run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, following)
             attending = asyncio.create_task(self._attend(following, self._private, client)) if self._private else None
@@ -187,7 +200,7 @@ class _Run:
                     return await self._after_interrupt(client, job)
                 if self._broken is not None:
                     raise self._broken from None
-                return await self._despair(client, job)
+                return await self._despair(client, job, follower.pods())
             finally:
                 if attending is not None:
                     attending.cancel()
@@ -236,26 +249,27 @@ class _Run:
         self._interrupted = True
         following.cancel()
 
-    async def _despair(self, client: Client, job: Obj) -> int:
+    async def _despair(self, client: Client, job: Obj, pods: list[Obj]) -> int:
         from hekla.cli.why import explain_job
         from hekla.scheduler.config import default_config
 
         name, hopeless = name_of(job), self._hopeless
         if hopeless.placed or not hopeless.code:
             click.echo(f"\n{name} cannot start: {hopeless.sentence}", err=True)
-            return EXIT_FAILED
+            return self._report(job, pods, EXIT_FAILED, reason=hopeless.code, message=hopeless.sentence)
         # Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic.
         answer = await explain_job(client, namespace_of(job), name, default_config())
-        click.echo(f"\n{name} cannot be placed: {answer['message'] or hopeless.sentence}", err=True)
+        sentence = str(answer["message"] or hopeless.sentence)
+        click.echo(f"\n{name} cannot be placed: {sentence}", err=True)
         if hopeless.code in ABOUT_ROOM:
             flags = "--node-cpu, --node-memory, --node-gpus or --nodes"
             click.echo(f"Ask for less, or declare more with {flags}.", err=True)
-        return EXIT_UNPLACEABLE
+        return self._report(job, pods, EXIT_UNPLACEABLE, reason=hopeless.code, message=sentence)
 
     async def _after_interrupt(self, client: Client, job: Obj) -> int:
         name = name_of(job)
         if not self._private and sys.stdin.isatty() and await _ask_to_detach(name):
-            click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._flags}")
+            click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._wish.flags}")
             return EXIT_INTERRUPTED
         await client.delete(JOB, name, namespace_of(job), uid=uid_of(job), propagation="Background")
         click.echo(f"\n{name} cancelled.", err=True)
@@ -265,6 +279,9 @@ class _Run:
         from hekla.cli.progress import failures, phase_of
 
         name, phase = name_of(job), phase_of(job)
+        status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
+        if self._wish.json:
+            return self._report(job, pods, status, message="deleted by somebody else" if deleted else "")
         took = f"{time.monotonic() - self._started:.1f} s"
         if deleted:
             click.echo(f"✘ {name} was deleted by somebody else", err=True)
@@ -275,8 +292,27 @@ class _Run:
             for line in failures(pods):
                 click.echo(f"  {line}", err=True)
             click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
+        self._tell_usage(job, pods)
         self._suggest(name)
-        return 0 if phase == JobPhase.COMPLETED else EXIT_FAILED
+        return status
+
+    def _report(self, job: Obj, pods: list[Obj], status: int, *, reason: str = "", message: str = "") -> int:
+        """The outcome as a document, where one is wanted; the exit status."""
+        if self._wish.json:
+            from hekla.cli.run_report import run_document
+
+            seconds = time.monotonic() - self._started
+            document = run_document(job, pods, exit_status=status, seconds=seconds, reason=reason, message=message)
+            click.echo(json.dumps(document, indent=2))
+        return status
+
+    def _tell_usage(self, job: Obj, pods: list[Obj]) -> None:
+        from hekla.cli.usage import HEADERS, usage_by_task
+
+        usage = usage_by_task(job, pods)
+        if usage:
+            click.echo()
+            print_table(HEADERS, [one.cells() for one in usage])
 
     def _suggest(self, name: str) -> None:
         if self._private:
@@ -286,7 +322,7 @@ class _Run:
             return
         click.echo("\nNext:")
         for verb in ("logs", "job view", "job delete"):
-            click.echo(f"  hekla {verb} {name}{self._flags}")
+            click.echo(f"  hekla {verb} {name}{self._wish.flags}")
 
 
 async def _others_run(client: Client) -> bool:
@@ -321,9 +357,12 @@ async def _completion(private: LaunchedCluster) -> None:
         loop.remove_reader(private.stages)
 
 
-def _open_display() -> Display:
+def _open_display(*, quiet: bool) -> Display:
+    """`quiet`: standard output is for something else."""
     from hekla.cli.display import LiveDisplay, PlainDisplay
 
+    if quiet:
+        return PlainDisplay(sys.stderr)
     if not sys.stdout.isatty():
         return PlainDisplay()
     from rich.console import Console

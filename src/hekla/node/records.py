@@ -33,6 +33,12 @@ class StartRecord(TypedDict):
     startedAt: str
 
 
+class UsedRecord(TypedDict, total=False):
+    cpuSeconds: float
+    memory: int  # bytes at most
+    memoryBelow: int  # in its place, where it is only known to be less
+
+
 class ExitRecord(TypedDict, total=False):
     code: int
     signal: int
@@ -40,6 +46,7 @@ class ExitRecord(TypedDict, total=False):
     message: str
     startedAt: str
     finishedAt: str
+    used: UsedRecord
 
 
 def write(path: str, record: Any, *, exclusive: bool = False, durable: bool = True) -> bool:

@@ -25,6 +25,7 @@ from hekla.node import records, rootfs, seccomp
 from hekla.node import syscalls as sys_
 from hekla.node.shim_streams import STDERR, STDOUT, ContainerStreams, stamp
 from hekla.node.terminal import live_in_terminal, open_terminal
+from hekla.node.usage import standing_of, used_by_child
 
 START_ERROR = "StartError"
 START_ERROR_CODE = 128
@@ -99,7 +100,7 @@ class _Shim:
         failure = read_message(status[0])
         if failure != "ready":
             self._refuse(child, failure)
-        streams = self._listen(child, wires)
+        streams, standing = self._listen(child, wires), standing_of(child)
         # 2. From here on the attempt counts as started, whatever dies next.
         self._claim(child)
         # 3. Run. Nothing more on `status` means that the command has taken over.
@@ -118,6 +119,7 @@ class _Shim:
         outcome = _outcome(streams.pump(child))
         if outcome["code"] and _ran_out_of_memory(self._spec["cgroups"]):
             outcome["reason"] = "OOMKilled"
+        outcome["used"] = used_by_child(standing, self._spec["cgroups"])
         self._finish(outcome)
         self._leave_cgroups()
         os._exit(0)

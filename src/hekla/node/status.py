@@ -6,6 +6,7 @@ status does, so an unchanged pod gives an unchanged status and nothing is writte
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import is_deleting, parse_timestamp, timestamp, uid_of
 from hekla.node import lifecycle
+from hekla.node.records import ExitRecord
 from hekla.node.runtime import (
     Attempt,
     ContainerRuntime,
@@ -52,6 +54,38 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime) -> Obj:
         status["reason"], status["message"] = runtime.failed.reason, runtime.failed.message
     status["conditions"] = _conditions(pod, runtime, phase, init, main, now)
     return status
+
+
+def used_annotation(runtime: PodRuntime) -> str:
+    """What the pod's containers used, over all their attempts, as JSON by container; empty while none has ended.
+
+    `cpuSeconds` and `seconds` are sums; `memory` is the most bytes an attempt had, `memoryBelow` a bound where that is
+    all there is to know.
+    """
+    used = {name: _used(state.attempts) for name, state in sorted(runtime.containers.items())}
+    used = {name: one for name, one in used.items() if one}
+    return json.dumps(used, separators=(",", ":")) if used else ""
+
+
+def _used(attempts: tuple[Attempt, ...]) -> dict[str, float]:
+    ended = [attempt.exit for attempt in attempts if attempt.exit and attempt.exit.get("used")]
+    if not ended:
+        return {}
+    total: dict[str, float] = {
+        "cpuSeconds": round(sum(record["used"]["cpuSeconds"] for record in ended), 3),
+        "seconds": round(sum(_lasted(record) for record in ended), 3),
+    }
+    known = [record["used"]["memory"] for record in ended if "memory" in record["used"]]
+    bounds = [record["used"]["memoryBelow"] for record in ended if "memoryBelow" in record["used"]]
+    if known:
+        total["memory"] = max(known)
+    elif bounds:
+        total["memoryBelow"] = max(bounds)
+    return total
+
+
+def _lasted(record: ExitRecord) -> float:
+    return (parse_timestamp(record["finishedAt"]) - parse_timestamp(record["startedAt"])).total_seconds()
 
 
 def qos_class(pod: Obj) -> str:

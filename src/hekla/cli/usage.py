@@ -1,0 +1,101 @@
+"""What a job's pods asked for and what they used, so that the next request is better. Pure: objects in, rows out.
+
+What was used is known of pods that ran on Hekla's nodes: they write it on the pod (`hekla.sh/used`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hekla.api.batch import TASK_SPEC
+from hekla.api.core import POD_USED
+from hekla.api.kinds import Obj
+from hekla.api.meta import annotations_of
+from hekla.api.pod_resources import pod_requests
+
+HEADERS = ("PER POD", "CPU ASKED", "CPU USED", "MEMORY ASKED", "MEMORY USED")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUsage:
+    """One pod of a task: CPU in cores, on average while it ran; memory in bytes, the most that any of them had."""
+
+    task: str
+    cpu_asked: float
+    cpu_used: float
+    memory_asked: int
+    memory_used: int
+    memory_is_bound: bool
+    """The memory used is only known to be less than this."""
+
+    def cells(self) -> tuple[str, ...]:
+        below = "<" if self.memory_is_bound else ""
+        return (
+            self.task,
+            _cores(self.cpu_asked) if self.cpu_asked else "-",
+            _cores(self.cpu_used),
+            _bytes(self.memory_asked) if self.memory_asked else "-",
+            f"{below}{_bytes(self.memory_used)}",
+        )
+
+    def document(self) -> Obj:
+        memory = "memoryUsedBelowBytes" if self.memory_is_bound else "memoryUsedBytes"
+        return {
+            "cpuAsked": self.cpu_asked,
+            "cpuUsed": round(self.cpu_used, 3),
+            "memoryAskedBytes": self.memory_asked,
+            memory: self.memory_used,
+        }
+
+
+def usage_by_task(job: Obj, pods: Sequence[Obj]) -> list[TaskUsage]:
+    """In the order of the job's tasks; without those of which nothing is known."""
+    found = []
+    for task in job["spec"].get("tasks") or ():
+        mine = [pod for pod in pods if annotations_of(pod).get(TASK_SPEC) == task.get("name")]
+        known = [(pod, used) for pod in mine if (used := _used(pod))]
+        if known:
+            found.append(_task_usage(str(task["name"]), known))
+    return found
+
+
+def _task_usage(name: str, known: list[tuple[Obj, dict[str, dict[str, float]]]]) -> TaskUsage:
+    asked = pod_requests(known[0][0]["spec"])
+    averages = [sum(_average(one) for one in used.values()) for _, used in known]
+    memory = max(sum(one.get("memory", one.get("memoryBelow", 0)) for one in used.values()) for _, used in known)
+    return TaskUsage(
+        name,
+        float(asked["cpu"].value) if "cpu" in asked else 0.0,
+        sum(averages) / len(averages),
+        int(asked["memory"].value) if "memory" in asked else 0,
+        int(memory),
+        any("memoryBelow" in one for _, used in known for one in used.values()),
+    )
+
+
+def _used(pod: Obj) -> dict[str, dict[str, float]]:
+    try:
+        told = json.loads(annotations_of(pod).get(POD_USED, "{}"))
+        main = {container["name"] for container in pod["spec"].get("containers") or ()}
+        mine = {name: one for name, one in told.items() if name in main and "cpuSeconds" in one}
+        return {name: {what: float(amount) for what, amount in one.items()} for name, one in mine.items()}
+    except (ValueError, TypeError, AttributeError):
+        # Anybody may write annotations.
+        return {}
+
+
+def _average(used: dict[str, float]) -> float:
+    return used["cpuSeconds"] / used["seconds"] if used.get("seconds") else 0.0
+
+
+def _cores(cores: float) -> str:
+    return f"{cores * 1000:.0f}m" if cores < 1 else f"{cores:.4g}"
+
+
+def _bytes(count: int) -> str:
+    for size, unit in ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}" if count < 1000 * size else f"{count // size}{unit}"
+    return str(count)

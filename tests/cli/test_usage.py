@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hekla.cli.usage import usage_by_task
+
+JOB = {"spec": {"tasks": [{"name": "worker"}, {"name": "chief"}, {"name": "absent"}]}}
+
+
+def pod(task: str, used: object, *, requests: dict[str, str] | None = None) -> dict[str, Any]:
+    text = used if isinstance(used, str) else json.dumps(used)
+    return {
+        "metadata": {"name": task, "annotations": {"volcano.sh/task-spec": task, "hekla.sh/used": text}},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": requests or {}}}]},
+    }
+
+
+def test_cpu_is_the_average_of_the_pods_and_memory_the_most_of_any() -> None:
+    pods = [
+        pod("worker", {"main": {"cpuSeconds": 5, "seconds": 10, "memory": 100 << 20}}, requests={"cpu": "2"}),
+        pod("worker", {"main": {"cpuSeconds": 15, "seconds": 10, "memory": 300 << 20}}, requests={"cpu": "2"}),
+        pod("chief", {"main": {"cpuSeconds": 0.1, "seconds": 10, "memoryBelow": 40 << 20}}, requests={"memory": "1Gi"}),
+    ]
+    assert [one.cells() for one in usage_by_task(JOB, pods)] == [
+        ("worker", "2", "1", "-", "300Mi"),
+        ("chief", "-", "10m", "1Gi", "<40Mi"),
+    ]
+
+
+def test_what_its_init_containers_used_is_not_the_pods() -> None:
+    first = {"cpuSeconds": 9, "seconds": 1, "memory": 9}
+    used = {"main": {"cpuSeconds": 1, "seconds": 2, "memory": 5}, "prepare": first}
+    assert usage_by_task(JOB, [pod("chief", used)])[0].cells() == ("chief", "-", "500m", "-", "5")
+
+
+def test_annotations_that_anybody_may_have_written_are_not_believed_blindly() -> None:
+    for nonsense in ("", "[]", "{", '{"main": 3}', '{"main": {}}', "null", '{"main": {"cpuSeconds": "x"}}'):
+        assert usage_by_task(JOB, [pod("chief", nonsense)]) == []
