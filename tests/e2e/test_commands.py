@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -147,3 +148,49 @@ def test_why_names_what_is_missing_and_where(cluster: LocalCluster, tmp_path_fac
     assert answer["phase"] == "Pending"
     cluster.hekla("job", "delete", "hello-gang")
     eventually(lambda: not cluster.names("pod"))
+
+
+def waiting_job(name: str, queue: str = "default", **pod: Any) -> str:
+    container = {"name": "main", "image": "img", "resources": pod.pop("resources", {"requests": {"cpu": "1"}})}
+    task = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [container], **pod}}}
+    spec = {"minAvailable": 1, "schedulerName": "volcano", "queue": queue, "tasks": [task]}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+    return json.dumps(job)
+
+
+def queue(name: str, **spec: Any) -> str:
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+    return json.dumps({**kind, "metadata": {"name": name}, "spec": {"weight": 1, **spec}})
+
+
+GATE = {"schedulingGates": [{"name": "example.com/licence"}]}
+
+
+def test_why_tells_the_first_true_cause(cluster: LocalCluster) -> None:
+    for made in (queue("why-small", capability={"cpu": "500m"}), queue("why-shut"), queue("why-gone")):
+        cluster.kubectl("create", "-f", "-", stdin=made)
+    for name in ("why-small", "why-shut", "why-gone"):
+        cluster.kubectl("wait", f"queue/{name}", "--for=jsonpath={.status.state}=Open")
+    gpu = {"nvidia.com/gpu": "1"}
+    for job in (
+        waiting_job("why-gpu", resources={"requests": gpu, "limits": gpu}),
+        waiting_job("why-gated", **GATE),
+        waiting_job("why-too-much", "why-small"),
+        waiting_job("why-closed", "why-shut", **GATE),
+        waiting_job("why-orphan", "why-gone", **GATE),
+    ):
+        cluster.kubectl("create", "-f", "-", stdin=job)
+
+    def says(job: str, words: str) -> None:
+        eventually(lambda: words in cluster.hekla("why", job).stdout.splitlines(), what=f"{job} says {words}")
+
+    says("why-gpu", "  NotEnoughResources: no node has nvidia.com/gpu: 1 asked")
+    says("why-gated", "  WaitingForGate: 1 of 1 pods are held by scheduling gates: example.com/licence")
+    says("why-too-much", "  QueueOverQuota: queue why-small: cpu: 1 asked, 500m allowed in all")
+    cluster.hekla("queue", "operate", "why-shut", "--action", "close")
+    opened = '[{"op": "remove", "path": "/spec/schedulingGates"}]'
+    cluster.kubectl("patch", "pod", "why-closed-t-0", "--type=json", "-p", opened)
+    says("why-closed", "  QueueNotOpen: queue why-shut is Closing: nothing new starts in it until it is opened")
+    cluster.kubectl("delete", "queue", "why-gone")
+    orphan = "  QueueUnusable: queue why-gone does not exist: make it, or name another in a new job"
+    says("why-orphan", orphan)

@@ -45,7 +45,7 @@ def test_a_gang_without_room_says_what_is_asked_and_what_is_free() -> None:
 def test_a_group_larger_than_the_cluster_says_so_in_a_sentence() -> None:
     (record,) = decide({"nodes": [{"name": "n1", "cpu": 3}], "groups": [{"name": "a", "needs": {"cpu": 4}}]})
     assert record["reason"] == "NotEnoughResources"
-    assert record["sentence"].startswith("resource in cluster is overused: overused cpu (cpu: 4 asked, 3600m left")
+    assert record["sentence"].startswith("cpu: 4 asked, 3 in the whole cluster")
 
 
 def test_a_pod_no_node_matches_says_so_and_speaks_of_no_amounts() -> None:
@@ -73,6 +73,27 @@ def test_a_gated_pod_waits_for_its_gate() -> None:
     pods = [{"name": "a-t-0", "cpu": 1, "gates": [{"name": "g"}]}]
     (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "pods": pods}]})
     assert record["reason"] == "WaitingForGate"
+    assert record["sentence"] == "1 of 1 pods are held by scheduling gates"
+
+
+def test_a_pod_that_no_node_could_take_says_so_though_its_queue_would_not_let_it_either() -> None:
+    (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "cpu": 1, "gpu": 1, "pods": 1}]})
+    assert record["reason"] == "NotEnoughResources"
+    assert record["sentence"] == (
+        "0/1 nodes are unavailable: 1 Insufficient nvidia.com/gpu. nvidia.com/gpu: a pod asks for 1, no node has any"
+    )
+    assert "queue default is at its share" in record["objections"][0]["text"]
+
+
+def test_a_pod_that_an_empty_node_would_take_is_held_back_by_its_queue() -> None:
+    given = {
+        "nodes": [{"name": "n1"}],
+        "queues": [{"name": "q1", "capability": {"cpu": 1}}],
+        "groups": [{"name": "a", "queue": "q1", "cpu": 2, "pods": 1}],
+    }
+    (record,) = decide(given)
+    assert record["reason"] == "QueueOverQuota"
+    assert record["sentence"] == "queue q1 is at its share (cpu: 2 asked, 0 in use, 1 deserved)"
 
 
 def test_groups_that_run_have_no_record() -> None:

@@ -156,7 +156,7 @@ def test_a_group_that_may_not_enter_says_how_much_is_missing() -> None:
     async def script(stage: Stage) -> None:
         await stage.add({"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "min": 1, "needs": {"cpu": 9}}]})
         stage.start()
-        await stage.until(lambda: _waits_for(stage, "a", "NotEnoughResources", "cpu: 9 asked, 4800m left"))
+        await stage.until(lambda: _waits_for(stage, "a", "NotEnoughResources", "cpu: 9 asked, 4 in the whole cluster"))
         assert (await stage.group("a"))["status"]["phase"] == "Pending"
         await stage.stop()
 

@@ -7,7 +7,7 @@ is in the way now. What the PodGroup's condition says stands beside it in the JS
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import click
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import EVENT, JOB, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.api.reasons import Reason
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
 from hekla.cli.named import pods_of
@@ -40,6 +41,7 @@ from hekla.client.rest import Client
 from hekla.errors import UsageError
 from hekla.scheduler.config import Config
 
+_ABOUT_QUEUES = (Reason.QUEUE_NOT_OPEN, Reason.QUEUE_UNUSABLE)
 _EMPTYING = frozenset({JobPhase.ABORTING, JobPhase.RESTARTING, JobPhase.TERMINATING, JobPhase.COMPLETING})
 
 
@@ -83,11 +85,12 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         decision = decision_about(plan, name_of(group), namespace)
     if not pods and not is_finished(job) and not code:
         code, sentence = await _last_complaint(client, job)
+    said = _first_cause(decision, queue, queue_name, pods) if code or decision else ("", "")
     return {
         "job": name,
         "phase": phase_of(job),
-        "reason": str(decision.get("reason") or code),
-        "message": str(decision.get("sentence") or sentence),
+        "reason": said[0] or code,
+        "message": said[1] or sentence,
         "condition": {"reason": code, "message": sentence},
         "decision": decision,
         "queue": {"name": queue_name, "state": _queue_state(queue)},
@@ -107,6 +110,19 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         "failures": failures(pods),
         "finished": is_finished(job),
     }
+
+
+def _first_cause(
+    decision: Mapping[str, Any], queue: Obj | None, queue_name: str, pods: Sequence[Obj]
+) -> tuple[str, str]:
+    """(code, sentence) of what is in the way now; what was said before may be history."""
+    if queue is None:
+        return str(Reason.QUEUE_UNUSABLE), f"queue {queue_name} does not exist: make it, or name another in a new job"
+    code, sentence = str(decision.get("reason") or ""), str(decision.get("sentence") or "")
+    if code == Reason.WAITING_FOR_GATE:
+        gates = {gate.get("name", "") for pod in pods for gate in pod["spec"].get("schedulingGates") or ()}
+        sentence += f": {', '.join(sorted(gates))}" if gates else ""
+    return code, sentence
 
 
 async def _last_complaint(client: Client, job: Obj) -> tuple[str, str]:
@@ -141,7 +157,7 @@ def _sentences(answer: dict[str, Any]) -> list[str]:
         lines[0] = f"{answer['job']} is running"
     else:
         lines += [f"  its PodGroup is {answer['podGroup']['phase'] or 'new'}: the scheduler has not said why yet"]
-    if answer["queue"]["state"] != "Open":
+    if answer["queue"]["state"] != "Open" and answer["reason"] not in _ABOUT_QUEUES:
         lines.append(f"  queue {answer['queue']['name']} is {answer['queue']['state']}: nothing new starts in it")
     lines += [f"  {failure}" for failure in answer["failures"]]
     return lines

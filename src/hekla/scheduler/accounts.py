@@ -11,7 +11,7 @@ from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Columns, Floats, exceeded
 from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Unfit
-from hekla.scheduler.inqueue import asked_and_left
+from hekla.scheduler.inqueue import lacking, nowhere
 from hekla.scheduler.rows import Queue, show_amount
 from hekla.scheduler.session import Session
 from hekla.scheduler.snapshot import Group, Holdings
@@ -41,7 +41,7 @@ class Account:
         for column, amount in asked:
             self.allocated[column] += amount * count
 
-    def objection_to_entering(self, columns: Columns, minimum: Floats) -> Unfit | None:
+    def objection_to_entering(self, columns: Columns, minimum: Floats, cluster: Floats) -> Unfit | None:
         """What speaks against a group of this minimum entering, with what is inside already."""
         total = minimum + self.allocated + self.entered - self.elastic
         over = exceeded(total, self.ceiling, minimum, columns.counted)
@@ -50,8 +50,12 @@ class Account:
         lines = np.flatnonzero(over)
         named = ", ".join(f"insufficient {columns.names[column]}" for column in lines)
         left = np.maximum(self.ceiling - (total - minimum), 0.0)
-        detail = f"queue {self.queue.name}: {asked_and_left(columns.names, lines, minimum, left)}"
-        return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue resource quota insufficient: {named}", detail)
+        message = f"queue resource quota insufficient: {named}"
+        absent = nowhere(columns.names, lines, minimum, cluster)
+        if absent:
+            return Unfit(Reason.NOT_ENOUGH_RESOURCES, message, absent)
+        sums = lacking(columns.names, lines, minimum, left, self.ceiling, "allowed in all")
+        return Unfit(Reason.QUEUE_OVER_QUOTA, message, f"queue {self.queue.name}: {sums}")
 
     def figures(self, columns: Columns) -> Iterator[Figure]:
         columns_of = partial(queue_figures, columns, self.queue.name)
@@ -123,4 +127,5 @@ def how_many(limit: float, allocated: float, amount: float, most: int) -> int:
 
 
 def not_open(queue: Queue) -> Unfit:
-    return Unfit(Reason.QUEUE_NOT_OPEN, f"queue {queue.name} is {queue.state}", told=False)
+    text = f"queue {queue.name} is {queue.state}"
+    return Unfit(Reason.QUEUE_NOT_OPEN, text, f"{text}: nothing new starts in it until it is opened", told=False)

@@ -14,12 +14,12 @@ class Unfit:
 
     reason: Reason
     message: str
-    detail: str = ""  # the arithmetic behind it, where the message is upstream's and leaves it out
+    words: str = ""  # the same for people, where the message is upstream's: what is lacking, and by how much
     told: bool = True  # in an Event; upstream keeps silent about some
 
     @property
     def sentence(self) -> str:
-        return f"{self.message} ({self.detail})" if self.detail else self.message
+        return self.words or self.message
 
 
 @dataclass(frozen=True, slots=True, eq=False)

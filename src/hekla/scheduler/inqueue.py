@@ -8,14 +8,29 @@ from hekla.scheduler.arrays.resources import MEMORY, Floats, Ints
 from hekla.scheduler.rows import show_amount
 
 _MEBIBYTE = 1 << 20
+_OF_QUOTAS = "requests."
 
 
-def asked_and_left(names: Sequence[str], columns: Ints, asked: Floats, left: Floats) -> str:
-    """`cpu: 6 asked, 5 left; memory: …` for the columns in question."""
+def lacking(names: Sequence[str], columns: Ints, asked: Floats, left: Floats, most: Floats, limit: str) -> str:
+    """`cpu: 6 asked, 5 left; memory: …` for the columns in question; what waiting cannot change comes first.
+
+    `most` is what there could be with nobody else inside, and `limit` says so after the amount.
+    """
+    told = [column for column in columns.tolist() if names[column].removeprefix(_OF_QUOTAS) not in names[:column]]
+    hopeless = [column for column in told if asked[column] > most[column]]
+    amounts = [(column, most, limit) if column in hopeless else (column, left, "left") for column in told]
     return "; ".join(
         f"{names[column]}: {show_amount(names[column], asked[column])} asked, "
-        f"{show_amount(names[column], _rounded(names[column], left[column]))} left"
-        for column in columns.tolist()
+        f"{show_amount(names[column], _rounded(names[column], there[column]))} {word}"
+        for column, there, word in sorted(amounts, key=lambda one: one[0] not in hopeless)
+    )
+
+
+def nowhere(names: Sequence[str], columns: Ints, asked: Floats, total: Floats) -> str:
+    """What no node has at all; empty where there is some of everything."""
+    absent = [column for column in columns.tolist() if not total[column] and not names[column].startswith(_OF_QUOTAS)]
+    return "; ".join(
+        f"no node has {names[column]}: {show_amount(names[column], asked[column])} asked" for column in absent
     )
 
 

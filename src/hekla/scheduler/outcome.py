@@ -16,6 +16,7 @@ from hekla.api.reasons import Reason
 from hekla.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupReason
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats
 from hekla.scheduler.fit import FitError, Unfit
+from hekla.scheduler.placing import explain
 from hekla.scheduler.plan import (
     Announcement,
     Eviction,
@@ -271,6 +272,8 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
     row = state.group.row
     origin = min(state.errors, default=None)
     error = state.errors[origin] if origin is not None else None
+    if error is None and state.held_back is not None:
+        origin, error = _hopeless(session, tiers, state)
     reason = _decision_reason(state, error)
     resources = _resource_records(session, tiers, session.class_of(state, origin)) if origin is not None else []
     return {
@@ -296,6 +299,28 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
     }
 
 
+def _hopeless(session: Session, tiers: Tiers, state: GroupState) -> tuple[int | None, FitError | None]:
+    """A pod that its queue holds back and no node would take either, however empty; then that is the matter."""
+    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~state.group.gated & ~state.group.best_effort)
+    for position in tiers.pods_in_order(state.group, wanted)[:1].tolist():
+        of = session.class_of(state, position)
+        key = (_hopeless, of)
+        if key not in session.memo:
+            session.memo[key] = _refused_when_empty(session, tiers, of)
+        if session.memo[key] is not None:
+            return position, session.memo[key]
+    return None, None
+
+
+def _refused_when_empty(session: Session, tiers: Tiers, of: PodClass) -> FitError | None:
+    empty = session.snapshot.nodes.allocatable
+    takes = np.all(empty >= session.request(of.shape), axis=1)
+    allowed = tiers.node_mask(of)
+    if np.any(takes if allowed is None else takes & allowed):
+        return None
+    return explain(session, tiers, of, empty)
+
+
 def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
     if state.refused:
         return state.refused[0].reason
@@ -319,16 +344,19 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
         return "; ".join(said)
     if error is not None:
         lacking = [
-            f"{item['name']}: a pod asks for {item['wanted']}, the roomiest node has {item['mostFree']} free"
-            for item in resources
-            if not item["fits"]
+            f"{item['name']}: a pod asks for {item['wanted']}, {_most(item)}" for item in resources if not item["fits"]
         ]
         return f"{_subgroup_prefix(state)}{error.text} {'; '.join(lacking)}".strip()
     if state.held_back is not None:
         return state.held_back.sentence
     if reason is Reason.WAITING_FOR_GATE:
-        return "pods are held by scheduling gates"
+        gated = int(np.count_nonzero(state.group.gated & (state.status == PodStatus.PENDING)))
+        return f"{gated} of {len(state.group.pods)} pods are held by scheduling gates"
     return group_text(state, _is_ready(state))
+
+
+def _most(resource: dict[str, Any]) -> str:
+    return "no node has any" if resource["total"] == "0" else f"the roomiest node has {resource['mostFree']} free"
 
 
 def _subgroup_prefix(state: GroupState) -> str:

@@ -43,7 +43,7 @@ def test_the_capability_bounds_who_may_enter() -> None:
     objections = stage.tiers.group_enqueueable(stage.state("a"))
     assert objections is not None
     assert objections[0].message == "queue resource quota insufficient: insufficient cpu"
-    assert objections[0].detail == "queue q1: cpu: 5 asked, 4 left"
+    assert objections[0].words == "queue q1: cpu: 5 asked, 4 allowed in all"
 
 
 def test_the_guarantee_of_another_queue_is_out_of_reach() -> None:

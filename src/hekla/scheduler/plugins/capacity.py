@@ -107,7 +107,9 @@ class Capacity(
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         objection = self._objection(state.queue)
         for account in self._up_from(state.queue.name):
-            objection = objection or account.objection_to_entering(self._columns, state.group.minimum)
+            objection = objection or account.objection_to_entering(
+                self._columns, state.group.minimum, self.session.total
+            )
         return (Vote.PERMIT, None) if objection is None else (Vote.REJECT, objection)
 
     def group_enqueued(self, state: GroupState) -> None:

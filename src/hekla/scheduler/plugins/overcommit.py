@@ -11,7 +11,7 @@ from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Floats, exceeded
 from hekla.scheduler.extension import Argument, GroupEnqueueable, SchedulerPlugin, Vote
 from hekla.scheduler.fit import Unfit
-from hekla.scheduler.inqueue import asked_and_left
+from hekla.scheduler.inqueue import lacking, nowhere
 from hekla.scheduler.session import GroupState, Session
 
 _FACTOR = "overcommit-factor"
@@ -40,8 +40,11 @@ class Overcommit(SchedulerPlugin, GroupEnqueueable):
         lines = np.flatnonzero(over)
         named = ", ".join(f"overused {columns.names[column]}" for column in lines)
         left = np.maximum(self._free - self._entered, 0.0)
-        detail = f"{asked_and_left(columns.names, lines, minimum, left)}, counting the cluster {self._factor:g} times"
-        return Vote.REJECT, Unfit(Reason.NOT_ENOUGH_RESOURCES, f"resource in cluster is overused: {named}", detail)
+        words = nowhere(columns.names, lines, minimum, self.session.total)
+        if not words:
+            words = lacking(columns.names, lines, minimum, left, self.session.total, "in the whole cluster")
+            words += f", counting the cluster {self._factor:g} times" if words.endswith(" left") else ""
+        return Vote.REJECT, Unfit(Reason.NOT_ENOUGH_RESOURCES, f"resource in cluster is overused: {named}", words)
 
     def group_enqueued(self, state: GroupState) -> None:
         self._entered = self._entered + state.group.claim

@@ -80,7 +80,9 @@ class Proportion(
         account = self._accounts[state.queue.name]
         if account.queue.state is not QueueState.OPEN:
             return Vote.REJECT, not_open(account.queue)
-        objection = account.objection_to_entering(self.session.snapshot.columns, state.group.minimum)
+        objection = account.objection_to_entering(
+            self.session.snapshot.columns, state.group.minimum, self.session.total
+        )
         return (Vote.PERMIT, None) if objection is None else (Vote.REJECT, objection)
 
     def group_enqueued(self, state: GroupState) -> None:

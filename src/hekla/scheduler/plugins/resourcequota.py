@@ -54,7 +54,7 @@ def _objection(quota: Quota, wanted: _Amounts) -> Unfit:
     used = {name: quota.used.get(name, Decimal(0)) for name in named}
     hard = {name: quota.hard[name] for name in named}
     text = f"resource quota insufficient, requested: {_show(named)}, used: {_show(used)}, limited: {_show(hard)}"
-    return Unfit(Reason.QUOTA_EXCEEDED, text, f"quota {quota.key.name}")
+    return Unfit(Reason.QUOTA_EXCEEDED, text, f"{text} (quota {quota.key.name})")
 
 
 def _show(amounts: _Amounts) -> str:
