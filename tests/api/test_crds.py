@@ -37,9 +37,9 @@ def test_a_definition_stays_far_below_the_size_of_an_object(crds: dict[str, dict
 
 
 def test_building_them_costs_no_noticeable_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()  # ours alone, however busy the machine is
     load_crds()
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def test_the_pod_template_is_whole_and_catches_two_containers_of_one_name(crds: dict[str, dict[str, Any]]) -> None:

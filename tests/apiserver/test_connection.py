@@ -103,6 +103,23 @@ def test_who_is_too_slow_is_let_go_and_nothing_is_done_for_him(tmp_path: Path, s
     assert answer or not heard
 
 
+def test_streams_end_with_the_listener_and_are_not_given_up_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        app = build_app(MemoryStore(SystemClock()), clock=SystemClock(), rng=random.Random(1))
+        await app.start()
+        listener = Listener(app, listen_unix(tmp_path / "s"))
+        await listener.start()
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
+        writer.write(f"GET {CONFIG_MAP.path('default')}?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        (watching,) = listener._state.tasks
+        await listener.stop()
+        assert watching.done()
+        writer.close()
+
+    asyncio.run(main())
+
+
 def test_half_a_request_is_not_obeyed(tmp_path: Path) -> None:
     """A delete whose body would have said "only if it is that one"."""
 

@@ -27,14 +27,14 @@ class LocalCluster:
 
     def hekla(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         command = [HEKLA, *arguments, "--data-dir", self.data_dir]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=clean_environment())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=clean_environment())
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         assert "Traceback" not in done.stdout + done.stderr
         return done
 
     def kubectl(self, *arguments: str | Path, check: bool = True, stdin: str | None = None) -> str:
         command = [self.kubectl_program, "--kubeconfig", self.kubeconfig, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, input=stdin)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, input=stdin)
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout + (done.stderr if not check else "")
 
@@ -83,7 +83,7 @@ def running(data_dir: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
             start_new_session=True,
         )
     try:
-        eventually(lambda: _is_ready(process, output), seconds=60, what="hekla up is ready")
+        eventually(lambda: _is_ready(process, output), what="hekla up is ready")
         yield process
         assert refused_to_components(data_dir) == [], "a role in local/roles.py lacks something"
     finally:

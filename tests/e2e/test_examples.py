@@ -39,7 +39,7 @@ def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> N
     try:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
-            capture_output=True, text=True, timeout=200, env=environment, cwd=tmp_path,
+            capture_output=True, text=True, timeout=270, env=environment, cwd=tmp_path,
         )  # fmt: skip
     finally:
         subprocess.run([HEKLA, "down"], capture_output=True, timeout=60, env=environment)

@@ -12,6 +12,8 @@ import pytest
 from tests.e2e.local_cluster import ROOT, LocalCluster, forwarded, start_cluster
 from tests.eventually import eventually
 
+pytestmark = pytest.mark.timeout(600)  # all of them are waited for in the first test that asks
+
 SEEDS = ROOT / "tests" / "seeds"
 # What these say is not YAML; the corrections are those that our reader proposes.
 CORRECTIONS = {
@@ -20,7 +22,7 @@ CORRECTIONS = {
 }
 WITHOUT_TASKS = "002-1-example-job.yaml"
 SIZE = ("--node-cpu", "64", "--node-memory", "128Gi", "--node-gpus", "2")
-SECONDS = 90
+SECONDS = 240  # Ray alone starts a dozen interpreters
 RAY_DASHBOARD = 8265
 FILES = sorted(path.name for path in SEEDS.glob("0*.yaml") if path.name != WITHOUT_TASKS)
 
