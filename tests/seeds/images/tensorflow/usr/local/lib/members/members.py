@@ -39,7 +39,7 @@ def serve(server: socket.socket, workers: int) -> None:
 
 def ask(address: str, question: str) -> str:
     host, _, port = address.partition(":")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while True:
         try:
             with socket.create_connection((host, int(port)), timeout=60) as peer:
