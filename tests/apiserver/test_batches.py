@@ -92,7 +92,7 @@ def test_the_batch_form_is_found_through_discovery() -> None:
     async def script(rig: Rig) -> None:
         code, listed, _ = await rig.send("GET", BATCH_PATH)
         assert code == 200
-        assert [each["name"] for each in listed["resources"]] == ["bindingbatches", "objectbatches"]
+        assert [each["name"] for each in listed["resources"]] == ["bindingbatches", "objectbatches", "requestbatches"]
         assert all(each["verbs"] == ["create"] for each in listed["resources"])
         assert (await rig.send("GET", OBJECT_BATCH.path()))[0] == 404
         assert (await rig.send("POST", f"{BATCH_PATH}/others", {}))[0] == 404

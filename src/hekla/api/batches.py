@@ -10,6 +10,7 @@ from hekla.api.kinds import Kind, Obj
 BATCH_GROUP = "hekla.dev"
 OBJECT_BATCH = Kind(BATCH_GROUP, "v1", "ObjectBatch", "objectbatches", False)
 BINDING_BATCH = Kind(BATCH_GROUP, "v1", "BindingBatch", "bindingbatches", False)
+REQUEST_BATCH = Kind(BATCH_GROUP, "v1", "RequestBatch", "requestbatches", False)
 BATCH_PATH = f"/apis/{BATCH_GROUP}/{OBJECT_BATCH.version}"
 
 

@@ -6,10 +6,11 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
-from hekla.api.batches import BATCH_GROUP
+from hekla.api.batches import BATCH_GROUP, REQUEST_BATCH
 from hekla.api.review import Admission, Reader
 from hekla.apiserver.access.access import Access
 from hekla.apiserver.access.attributes import request_attributes
@@ -26,6 +27,7 @@ from hekla.apiserver.batches import Batches
 from hekla.apiserver.bootstrap import bootstrap
 from hekla.apiserver.discovery import Discovery
 from hekla.apiserver.event_group import answer_event, is_event_route
+from hekla.apiserver.joined import answer_joined
 from hekla.apiserver.logs import LogProxy
 from hekla.apiserver.metrics import Metrics, verb_of
 from hekla.apiserver.openapi import OpenApi
@@ -86,20 +88,23 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        started = self._clock.monotonic()
         request = _request(scope)
-        response = await self._answer_or_refuse(request, scope, receive)
-        self._metrics.answered(request, response, self._clock.monotonic() - started)
+        response = await self._answer_or_refuse(request, partial(self._read_and_answer, request, scope, receive))
         if response.stream is None:
             await _send(response, receive, send)
         else:
             with self._metrics.streams(request).track_inprogress():
                 await _send(response, receive, send)
 
-    async def _answer_or_refuse(self, request: Request, scope: Scope, receive: Receive) -> Response:
+    async def _answer_or_refuse(self, request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
+        started = self._clock.monotonic()
+        response = await self._refuse_if_need_be(request, answer)
+        self._metrics.answered(request, response, self._clock.monotonic() - started)
+        return response
+
+    async def _refuse_if_need_be(self, request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
         try:
-            request.user = self.access.identify(request.user, request.headers, scope["headers"])
-            return await self._answer(request, receive)
+            return await answer()
         except ApiError as error:
             return error_response(error)
         except (RecursionError, OverflowError):
@@ -112,15 +117,21 @@ class App:
             log.exception("request failed", method=request.method, path=request.path)
             return error_response(InternalError(f"Internal error occurred: {type(error).__name__}"))
 
-    async def _answer(self, request: Request, receive: Receive) -> Response:
+    async def _read_and_answer(self, request: Request, scope: Scope, receive: Receive) -> Response:
+        request.user = self.access.identify(request.user, request.headers, scope["headers"])
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
             request.body = await _body(receive, request)
+        return await self._answer(request)
+
+    async def _answer(self, request: Request) -> Response:
         route = parse_route(request.path)
         if not request.user.is_master and not _is_batch(route, request):
             self.access.permit(request.user, request_attributes(request.method, request.path, request.query, route))
         resource = self._registry.find(route.group, route.version, route.plural) if route is not None else None
         if route is not None and _is_batch(route, request):
             request.verb, request.resource = request.method, route.plural
+            if route.plural == REQUEST_BATCH.plural:
+                return await answer_joined(request, lambda one: self._answer_or_refuse(one, partial(self._answer, one)))
             return await self._batches.answer(route, request)
         if route is not None and is_event_route(route):
             return await answer_event(route, request, self._verb)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH
+from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH, REQUEST_BATCH
 from hekla.api.kinds import Kind, Obj
 from hekla.apiserver.access.reviews import REVIEWS
 from hekla.apiserver.connecting import CONNECTING
@@ -38,6 +38,7 @@ _SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "log", *CONNEC
 _CREATED_ONLY = (
     *REVIEWS,
     OBJECT_BATCH,
+    REQUEST_BATCH,
     BINDING_BATCH,
 )
 _OTHER_PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from hekla.client.joining import JoiningTransport
 from hekla.client.rest import Client
 from hekla.client.tokens import Credential, ExecToken, FileToken, FixedToken, TokenSource
 from hekla.client.transport import HttpTransport
@@ -108,7 +109,7 @@ def connect(
         transport = HttpTransport(
             "http://localhost", tokens=access.tokens, socket_path=unquote(url.path), connections=connections
         )
-        return Client(transport, user_agent=user_agent, on_warning=on_warning)
+        return Client(JoiningTransport(transport), user_agent=user_agent, on_warning=on_warning)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"{access.source}: cluster server {access.server!r} is not an http, https or unix address")
     tls = _tls_context(access) if url.scheme == "https" else None

@@ -118,6 +118,22 @@ def test_making_an_object_needs_that_right_whichever_verb_makes_it() -> None:
     with_server(script)
 
 
+def test_of_requests_that_were_joined_each_is_judged_by_itself() -> None:
+    async def script(rig: Rig) -> None:
+        await grant(rig, "ann", rule("create", "configmaps"), namespace="default")
+        made, secret = config_map("a"), {"metadata": {"name": "s", "namespace": "default"}}
+        items = [
+            {"method": "POST", "path": "/api/v1/namespaces/default/configmaps", "body": made},
+            {"method": "POST", "path": "/api/v1/namespaces/default/secrets", "body": secret},
+            {"method": "PUT", "path": "/api/v1/namespaces/default/configmaps/a", "body": made},
+        ]
+        _, answer = await ask(rig, "ann", "POST", "/apis/hekla.dev/v1/requestbatches", {"items": items})
+        assert [each["code"] for each in answer["results"]] == [201, 403, 403]
+        assert await rig.client.find(SECRET, "s", "default") is None
+
+    with_server(script)
+
+
 def test_of_many_writes_in_one_request_each_is_judged_by_itself() -> None:
     async def script(rig: Rig) -> None:
         await grant(rig, "ann", rule("create", "configmaps"), namespace="default")

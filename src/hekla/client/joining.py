@@ -1,0 +1,149 @@
+"""Writes of the same moment sent as one request, where the server takes that; nobody above notices.
+
+Hundreds of small objects are written side by side, each by somebody who waits for its answer, and much of what such a
+write costs is HTTP, on both sides. Who comes first in a turn of the event loop takes along who else comes in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hekla.api.batches import BATCH_PATH, REQUEST_BATCH
+from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.errors import Disconnected
+
+_JOINED = ("POST", "PUT", "PATCH")
+_JSON = "application/json"
+# Few enough that the server is at work on some while we are on others.
+_MOST = 16
+# Large ones gain nothing, and must not make a request too large.
+_LARGEST = 32_768
+_USUAL_SECONDS = 60.0
+
+
+class _Result(msgspec.Struct):
+    code: int
+    body: msgspec.Raw
+    headers: dict[str, str]
+
+
+class _Results(msgspec.Struct):
+    results: list[_Result]
+
+
+_decode = msgspec.json.Decoder(_Results).decode
+
+
+@dataclass(slots=True)
+class _Company:
+    """Requests that go together, and who waits for their answers; None for an answer is that each goes alone."""
+
+    items: list[dict[str, object]] = field(default_factory=list)
+    waiting: list[asyncio.Future[Answer | None]] = field(default_factory=list)
+
+    def join(self, method: str, path: str, content_type: str, body: bytes) -> asyncio.Future[Answer | None]:
+        self.items.append({"method": method, "path": path, "type": content_type, "body": msgspec.Raw(body)})
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
+
+    def part(self) -> None:
+        for one in self._unanswered():
+            one.set_result(None)
+
+    def answer(self, answer: Answer) -> None:
+        if answer.status != 200:
+            # It is about the whole: each hears of it.
+            results = [answer] * len(self.items)
+        else:
+            results = [Answer(one.code, one.headers, bytes(one.body)) for one in _decode(answer.body).results]
+        for one, result in zip(self.waiting, results, strict=True):
+            if not one.done():
+                one.set_result(result)
+
+    def fail(self, why: str) -> None:
+        for one in self._unanswered():
+            one.set_exception(Disconnected(why))
+
+    def _unanswered(self) -> list[asyncio.Future[Answer | None]]:
+        return [one for one in self.waiting if not one.done()]
+
+
+class JoiningTransport:
+    """A Transport over another."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._offered: bool | None = None
+        self._open: _Company | None = None
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float = _USUAL_SECONDS,
+    ) -> Answer:
+        usual = method in _JOINED and 0 < len(body) <= _LARGEST and timeout == _USUAL_SECONDS
+        if usual and self._offered is not False and not path.startswith(BATCH_PATH):
+            answer = await self._send_in_company(method, path, body, headers or {})
+            if answer is not None:
+                return answer
+        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+
+    def stream(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._inner.stream(method, path, headers=headers)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def _send_in_company(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer | None:
+        """The answer; None when there was no company."""
+        company = self._open
+        leads = company is None or len(company.items) == _MOST
+        if company is None or leads:
+            company = self._open = _Company()
+        answer = company.join(method, path, headers.get("Content-Type", _JSON), body)
+        if leads:
+            await self._lead(company, headers)
+        return await answer
+
+    async def _lead(self, company: _Company, headers: Mapping[str, str]) -> None:
+        try:
+            # 1. Wait for those who come in the same turn.
+            await asyncio.sleep(0)
+            self._close(company)
+            # 2. Alone, or to a server that knows nothing of it, everybody goes as ever.
+            if len(company.items) == 1 or not await self._is_offered(headers):
+                company.part()
+                return
+            # 3. All together.
+            body = msgspec.json.encode({"items": company.items})
+            sent = {**headers, "Content-Type": _JSON}
+            company.answer(await self._inner.send("POST", REQUEST_BATCH.path(), body=body, headers=sent))
+        except (Disconnected, msgspec.DecodeError) as error:
+            company.fail(str(error))
+        finally:
+            # Cancelled: whether the others' writes were made nobody can say.
+            self._close(company)
+            company.fail("the request it was joined with was given up")
+
+    def _close(self, company: _Company) -> None:
+        if self._open is company:
+            self._open = None
+
+    async def _is_offered(self, headers: Mapping[str, str]) -> bool:
+        if self._offered is None:
+            answer = await self._inner.send("GET", BATCH_PATH, headers=headers)
+            if answer.status not in (200, 403, 404):
+                return False
+            self._offered = answer.status == 200 and f'"{REQUEST_BATCH.plural}"'.encode() in answer.body
+        return self._offered
