@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hekla.api.kinds import Obj
-from hekla.node.hooks.cgroups import limit_files
+from hekla.node.hooks.cgroups import find_cgroups, limit_files
 
 
 def container(**resources: dict[str, str]) -> Obj:
@@ -32,3 +34,18 @@ def test_a_container_without_limits_needs_no_group() -> None:
 
 def test_a_tiny_limit_is_raised_to_what_the_kernel_takes() -> None:
     assert ("cpu.cfs_quota_us", "1000") in limit_files(container(limits={"cpu": "1m"}), "cpu", unified=False)
+
+
+@pytest.mark.root
+def test_groups_that_somebody_removed_are_made_again(tmp_path: Path) -> None:
+    cgroups = find_cgroups(tmp_path)
+    assert cgroups is not None
+    try:
+        for root in dict.fromkeys(cgroups.roots.values()):
+            Path(root).rmdir()
+        folders = cgroups.create("pod", container(limits={"memory": "64Mi", "cpu": "1"}))
+        assert folders
+        assert all(Path(folder, "cgroup.procs").exists() for folder in folders)
+    finally:
+        cgroups.remove()
+    assert not any(Path(root).exists() for root in cgroups.roots.values())

@@ -7,9 +7,10 @@ enforced and the pod is told so. What was found is on record, so that a sweep ca
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hekla.api.kinds import Obj
@@ -19,6 +20,7 @@ from hekla.node import records
 RECORD = "cgroups.json"
 _MOUNTS = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu", "pids")
+_HANDED_DOWN = "cgroup.subtree_control"
 _SHIMS = "shims"  # in v2 only the leaves of the tree may have processes
 _LEAVE_SECONDS = 2.0
 _PERIOD = 100_000
@@ -27,10 +29,14 @@ _LEAST_QUOTA = 1_000
 
 @dataclass(frozen=True)
 class Cgroups:
-    """`roots`: our own folder in each hierarchy, by controller; in v2 one folder stands for all."""
+    """`roots`: our own folder in each hierarchy, by controller; in v2 one folder stands for all.
+
+    `opened`: what the group above hands down because we asked it to.
+    """
 
     roots: dict[str, str]
     unified: bool
+    opened: tuple[str, ...] = ()
 
     def create(self, name: str, container: Obj) -> list[str]:
         """Make a container's groups with its limits in force; the folders a process must join. Raises OSError."""
@@ -38,11 +44,20 @@ class Cgroups:
         for controller, root in self.roots.items():
             files = limit_files(container, controller, unified=self.unified)
             if files:
+                self._ensure(Path(root))
                 folders[Path(root, name)] = None
                 Path(root, name).mkdir(exist_ok=True)
             for file, value in files:
                 (Path(root, name) / file).write_text(value)
         return [str(folder) for folder in folders]
+
+    def _ensure(self, root: Path) -> None:
+        """Whoever runs the machine may take empty groups for forgotten ones, and ours is empty until a pod comes."""
+        if not root.is_dir():
+            root.mkdir(exist_ok=True)
+            if self.unified:
+                _hand_down(root.parent)
+                _hand_down(root)
 
     def bound_processes(self, process: int, most: int) -> bool:
         """Let this process, and all it will fork, be no more than so many. False where there is no group for that."""
@@ -65,6 +80,9 @@ class Cgroups:
                     _remove(folder)
             if not prefix:
                 _remove_when_empty(Path(root))
+                for each in self.opened:
+                    with contextlib.suppress(OSError):  # others have come to use it
+                        (Path(root).parent / _HANDED_DOWN).write_text(f"-{each}")
 
 
 def limit_files(container: Obj, controller: str, *, unified: bool) -> list[tuple[str, str]]:
@@ -97,7 +115,7 @@ def find_cgroups(data_dir: Path) -> Cgroups | None:
     name = f"hekla-{found.st_dev:x}-{found.st_ino:x}"
     cgroups = _unified(name) or _separate(name)
     if cgroups is not None:
-        records.write(str(data_dir / RECORD), {"roots": cgroups.roots, "unified": cgroups.unified}, durable=False)
+        records.write(str(data_dir / RECORD), asdict(cgroups), durable=False)
     return cgroups
 
 
@@ -112,7 +130,7 @@ def missing_for_cgroups() -> str:
 def recorded_cgroups(data_dir: Path) -> Cgroups | None:
     """What an earlier agent found."""
     known = records.read(str(data_dir / RECORD))
-    return Cgroups(known["roots"], known["unified"]) if known else None
+    return Cgroups(known["roots"], known["unified"], tuple(known.get("opened", ()))) if known else None
 
 
 def _unified(name: str) -> Cgroups | None:
@@ -125,18 +143,32 @@ def _unified(name: str) -> Cgroups | None:
             continue
         root = parent / name
         try:
-            given = (parent / "cgroup.subtree_control").read_text().split()
-            if "memory" not in given:
+            before = _handed_down(parent)
+            _hand_down(parent)
+            usable = _handed_down(parent)
+            if "memory" not in usable:
                 continue
             root.mkdir(exist_ok=True)
-            usable = [each for each in _CONTROLLERS if each in given]
-            (root / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in usable))
+            _hand_down(root)
             if _can_enter(root):
-                return Cgroups(dict.fromkeys(usable, str(root)), unified=True)
+                opened = tuple(each for each in usable if each not in before)
+                return Cgroups(dict.fromkeys(usable, str(root)), unified=True, opened=opened)
         except OSError:
             pass
         _remove(root)
     return None
+
+
+def _hand_down(group: Path) -> None:
+    """Ask a group to give its children all our controllers."""
+    for each in _CONTROLLERS:
+        with contextlib.suppress(OSError):  # it is not ours to ask, does not have that one, or has processes of its own
+            (group / _HANDED_DOWN).write_text(f"+{each}")
+
+
+def _handed_down(group: Path) -> list[str]:
+    given = (group / _HANDED_DOWN).read_text().split()
+    return [each for each in _CONTROLLERS if each in given]
 
 
 def _separate(name: str) -> Cgroups | None:
@@ -193,7 +225,5 @@ def _remove_when_empty(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):
         folder.rmdir()
-    except OSError:
-        pass
