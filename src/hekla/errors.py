@@ -18,6 +18,10 @@ class UsageError(HeklaError):
     """The person asked for something that cannot be done as asked (bad file, bad flag, no cluster)."""
 
 
+class Misuse(UsageError):
+    """Flags that make no sense, whatever the state of the world."""
+
+
 class Disconnected(HeklaError):
     """The API server could not be reached, or the connection broke before an answer came.
 

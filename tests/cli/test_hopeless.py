@@ -73,11 +73,11 @@ def test_as_long_as_something_of_the_job_runs_there_is_hope() -> None:
     assert seconds_until_given_up(hopeless, clock) is None
 
 
-def test_a_complaint_of_a_controller_without_any_pod_ends_after_a_minute() -> None:
+def test_a_complaint_of_a_controller_without_any_pod_is_heard_for_a_while() -> None:
     clock = Clock()
     hopeless = Hopeless(clock)
     hopeless.hear("the plugin does not know what to do")
-    assert seconds_until_given_up(hopeless, clock) == 60
+    assert seconds_until_given_up(hopeless, clock) == 15
 
 
 def test_another_reason_begins_anew() -> None:

@@ -167,6 +167,36 @@ def test_values_of_the_wrong_type_are_told_where_they_stand(tmp_path: Path, caps
     ])  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("wrong", "line", "field", "words"),
+    [
+        ("resources: {requests: {cpu: 1 core}}", 18, "resources.requests[cpu]", "'1 core' is not an amount"),
+        (
+            "resources: {requests: {cpu: 4}, limits: {cpu: 2}}",
+            18,
+            "resources.requests",
+            "less than or equal to cpu limit",
+        ),
+        ("volumeMounts: [{name: data, mountPath: /data}]", 18, "volumeMounts[0].name", 'Not found: "data"'),
+    ],
+)
+def test_mistakes_in_a_template_are_told_where_they_are(
+    wrong: str, line: int, field: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = job().replace("image: any\n", f"image: any\n              {wrong}\n")
+    container = "spec.tasks[0].template.spec.containers[0]"
+    assert lint(tmp_path, text, capsys) == (3, [("error", line, f"{container}.{field}")])
+    run_program(hekla, ["lint", str(tmp_path / "job.yaml")])
+    assert words in capsys.readouterr().out
+
+
+def test_a_dependency_on_a_task_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job(task="dependsOn: {name: [other]}")
+    assert lint(tmp_path, text, capsys) == (3, [("error", 11, "spec.tasks[0].dependsOn")])
+    run_program(hekla, ["lint", str(tmp_path / "job.yaml")])
+    assert "no task is called 'other'" in capsys.readouterr().out
+
+
 def test_every_warning_of_admission_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plugins = 'plugins: {pytorch: ["--master=boss"], svc: ["--nope"]}\n  queue: research'
     status, found = lint(tmp_path, job().replace("queue: research", plugins), capsys)

@@ -209,7 +209,7 @@ def test_what_will_never_come_is_not_waited_for_on_a_private_cluster(tmp_path: P
 
 def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path: Path) -> None:
     done = run(write(tmp_path, JOB), tmp_path, "--node-cpu", "many")
-    assert (done.returncode, "is not a quantity" in done.stderr) == (1, True)
+    assert (done.returncode, "is not a quantity" in done.stderr) == (64, True)
     assert [path.name for path in tmp_path.iterdir()] == ["job.yaml"]
 
 

@@ -58,7 +58,7 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
 )
 def test_a_flag_that_makes_no_sense_is_refused(tmp_path: Path, flags: tuple[str, str]) -> None:
     done = hekla("up", "--data-dir", tmp_path / "data", *flags, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 64
     assert flags[0] in done.stderr
 
 
@@ -85,3 +85,17 @@ def test_status_tells_that_the_api_server_cannot_start(tmp_path: Path) -> None:
         done = hekla("status", "--data-dir", tmp_path / "data", cwd=tmp_path)
     assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("apiserver")] == ["Starting"]
     assert "simulated-0" not in done.stdout
+
+
+@pytest.mark.parametrize("detached", [(), ("--detach",)])
+def test_a_full_disk_is_named(tmp_path: Path, detached: tuple[str, ...]) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", folder], check=True)
+    try:
+        done = hekla("up", "--data-dir", folder / "data", *detached, cwd=tmp_path)
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+    assert done.returncode == 1
+    assert f"error: {folder / 'data'}" in done.stderr
+    assert "No space left on device" in done.stderr

@@ -17,6 +17,7 @@ ABOUT_ROOM = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_OVER_QUOTA})
 
 _ROOM_SECONDS = 1.0
 _FINAL_SECONDS = 5.0
+_COMPLAINT_SECONDS = 15.0  # a controller's, who tries again
 _PASSING_SECONDS = 60.0
 _PASSING = frozenset({"ErrImagePull", "ImagePullBackOff", Reason.WAITING_FOR_ROOM, Reason.PLUGIN_FAILED})
 
@@ -61,8 +62,9 @@ class Hopeless:
     def _patience(self) -> float:
         if self.code in ABOUT_ROOM:
             return _ROOM_SECONDS
-        # Without a code it is a controller's complaint, who tries again.
-        return _PASSING_SECONDS if not self.code or self.code in _PASSING else _FINAL_SECONDS
+        if not self.code:
+            return _COMPLAINT_SECONDS
+        return _PASSING_SECONDS if self.code in _PASSING else _FINAL_SECONDS
 
     def _obstacle(self) -> tuple[str, str]:
         if not self._pods:

@@ -15,7 +15,7 @@ import sys
 import click
 
 from hekla import __version__
-from hekla.errors import ApiError, Disconnected, HeklaError, told_error
+from hekla.errors import ApiError, Disconnected, HeklaError, Misuse, told_error
 
 EXIT_FAILED = 1
 EXIT_UNPLACEABLE = 2
@@ -136,7 +136,7 @@ def run_program(command: click.Command, arguments: list[str], name: str = "hekla
         return 0
     except click.ClickException as error:
         return _say_misuse(error, name)
-    except (HeklaError, BrokenPipeError, BaseExceptionGroup) as raised:
+    except (HeklaError, OSError, BaseExceptionGroup) as raised:
         if isinstance(told_error(raised), BrokenPipeError):
             # The reader (head, less) went away: not an error.
             silence_output()
@@ -163,6 +163,8 @@ def _say_failure(error: BaseException, program: str) -> int:
         click.echo(describe(error))
         return EXIT_VCCTL_FAILED
     click.echo(f"{_style('error:')} {describe(error)}", err=True)
+    if isinstance(error, Misuse):
+        return EXIT_MISUSE
     return EXIT_BAD_FILE if getattr(error, "bad_file", False) else EXIT_FAILED
 
 
@@ -187,6 +189,8 @@ def describe(error: BaseException) -> str:
         return f"cannot reach the cluster: {error}\nIs it running? Start one here with `hekla up`, or check KUBECONFIG."
     if isinstance(error, ApiError) and error.code == 401:
         return "the cluster does not accept these credentials; check --kubeconfig or KUBECONFIG."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
     if text.endswith(_UNKNOWN_PATH):
         # How a Kubernetes API server answers for kinds it does not have.

@@ -18,7 +18,8 @@ from hekla.client.rest import Client
 from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
 
 _WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
-_UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: )")
+_UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: |quantities must match)")
+_TEMPLATE = re.compile(r"spec\.task\[(\d+)\]\.(template\S*): (.+?)\.?")
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
 
@@ -34,7 +35,7 @@ async def all_mistakes(client: Client, kind: Kind, document: Document, error: Ap
     for path in unknown:
         _remove(rest, path)
     if unknown:
-        mistakes += await _further(client, kind, rest)
+        mistakes += _not_told(mistakes, await _further(client, kind, rest))
     if not _WEBHOOK.match(error.message):
         mistakes += _not_told(mistakes, _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest)))
     told = dict.fromkeys((path, message + _suggestion(kind, path, message)) for path, message in mistakes)
@@ -73,12 +74,37 @@ def _not_told(told: list[Mistake], more: list[Mistake]) -> Iterator[Mistake]:
     """What is not about a field that something was said about already, as a bad value of a policy is told twice."""
     known = [path for path, _ in told]
     for path, message in more:
-        if not any(other == path or other.startswith((f"{path}[", f"{path}.")) for other in known):
-            yield path, message
+        if any(other == path or other.startswith((f"{path}[", f"{path}.")) for other in known):
+            continue
+        if message.startswith("Required value") and any(_parent(other) == _parent(path) for other in known):
+            # Its name is misspelt, most likely: that has been told.
+            continue
+        yield path, message
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _placed(obj: Obj, sentences: list[str]) -> list[Mistake]:
-    return [(_field_of(obj, sentence), sentence) for sentence in sentences]
+    return [_place(obj, sentence) for sentence in sentences]
+
+
+def _place(obj: Obj, sentence: str) -> Mistake:
+    if match := _TEMPLATE.fullmatch(sentence):
+        return f"spec.tasks[{match[1]}].{match[2]}", match[3]
+    return _field_of(obj, sentence), sentence + _missing_dependency(obj, sentence)
+
+
+def _missing_dependency(job: Obj, sentence: str) -> str:
+    """Upstream says of a dependency on a task that is not there that it is a ring."""
+    if "directed acyclic graph" not in sentence:
+        return ""
+    tasks = (job.get("spec") or {}).get("tasks") or []
+    names = {task.get("name") for task in tasks}
+    wanted = [name for task in tasks for name in (task.get("dependsOn") or {}).get("name") or ()]
+    missing = sorted({repr(name) for name in wanted if name not in names})
+    return f" (no task is called {', '.join(missing)})" if missing else ""
 
 
 def _field_of(job: Obj, sentence: str) -> str:
@@ -97,6 +123,9 @@ def _field_of(job: Obj, sentence: str) -> str:
         return next((f"spec.tasks[{index}].name" for index, name in enumerate(names) if name in match[1]), "spec.tasks")
     if match := re.search(r"job plugin: (\S+)", sentence):
         return f"spec.plugins.{match[1]}"
+    if "directed acyclic graph" in sentence:
+        depending = (index for index, task in enumerate(tasks) if task.get("dependsOn"))
+        return f"spec.tasks[{next(depending, 0)}].dependsOn"
     for word, path in (
         ("spec.tasks.policies", "spec.tasks"),
         ("minAvailable", "spec.minAvailable"),

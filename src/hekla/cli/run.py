@@ -33,7 +33,7 @@ from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table, style
 from hekla.cli.submit import check_documents, require_kind, submit_all
 from hekla.clock import SystemClock
-from hekla.errors import AlreadyExists, UsageError, told_error
+from hekla.errors import AlreadyExists, Misuse, UsageError, told_error
 
 if TYPE_CHECKING:
     from hekla.cli.display import Display
@@ -68,7 +68,7 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
     if len(jobs) != 1:
         raise BadFile(f"{documents[0].file}: {_not_one_job(documents, jobs)}")
     if detach and output == "json":
-        raise UsageError("--output json tells the outcome, which --detach does not wait for")
+        raise Misuse("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
     wish = _Wish(logs=not no_logs, detach=detach, json=output == "json", flags=cluster.flags())

@@ -31,7 +31,7 @@ from hekla.cli.upstream_flags import (
     pairs,
 )
 from hekla.clock import SystemClock
-from hekla.errors import UsageError
+from hekla.errors import Misuse, UsageError
 from hekla.local.layout import Layout, default_data_dir, default_images
 from hekla.local.manifests import LEASES
 from hekla.local.supervisor import Ready, run_until_terminated
@@ -144,7 +144,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """
 
     if flags["disable_default_scheduler_config"] and flags["scheduler_conf"] is None:
-        raise UsageError("--disable-default-scheduler-config needs a --scheduler-conf")
+        raise Misuse("--disable-default-scheduler-config needs a --scheduler-conf")
     node_labels = pairs("--node-selector", flags["node_selector"])
 
     async def run(ready: Ready) -> None:
@@ -200,7 +200,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 
     tls = [flags["tls_cert_file"], flags["tls_private_key_file"], flags["client_ca_file"]]
     if any(tls) and not all(tls):
-        raise UsageError("--tls-cert-file, --tls-private-key-file and --client-ca-file belong together")
+        raise Misuse("--tls-cert-file, --tls-private-key-file and --client-ca-file belong together")
     if not any(tls):
         click.echo(_UNREACHABLE, err=True)
     name = name or socket.gethostname().lower()

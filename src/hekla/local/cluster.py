@@ -5,13 +5,14 @@ The main path is `run_cluster`; its numbered steps are the life of a local clust
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def run_cluster(
     layout = Layout(settings.data_dir)
     layout.prepare()
     # 1. One cluster per data dir.
-    with locked(layout):
+    with _trouble_told(layout), locked(layout):
         # 2. Where the API server is reached stays the same however often it is started; who comes before it serves
         #    waits there. It takes longest to load, so it begins before anything else is done.
         sockets = open_sockets(layout.socket, settings.port or _last_port(layout))
@@ -106,6 +107,15 @@ def remains_of(layout: Layout) -> list[str] | None:
     from hekla.node.cleanup import running_pods
 
     return running_pods(layout.nodes)
+
+
+@contextlib.contextmanager
+def _trouble_told(layout: Layout) -> Iterator[None]:
+    """What the machine refuses us (a full disk, a folder that is not ours), with the place."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{error.filename or layout.root}: {error.strerror or error}") from error
 
 
 def _write_credentials(layout: Layout, port: int) -> Credentials:

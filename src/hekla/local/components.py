@@ -17,7 +17,7 @@ from hekla.client.kubeconfig import Access, connect
 from hekla.client.rest import Client
 from hekla.client.tokens import FixedToken
 from hekla.clock import SystemClock
-from hekla.errors import UsageError
+from hekla.errors import Misuse, UsageError
 from hekla.local.layout import Layout, default_images
 from hekla.local.roles import ROLES, component_user
 from hekla.local.supervisor import Component, Ready
@@ -67,17 +67,17 @@ class ClusterSettings:
         )
         for flag, count in counts:
             if count < 0:
-                raise UsageError(f"{flag} {count}: must not be negative")
+                raise Misuse(f"{flag} {count}: must not be negative")
         if self.port > _HIGHEST_PORT:
-            raise UsageError(f"--port {self.port}: must not be above {_HIGHEST_PORT}")
+            raise Misuse(f"--port {self.port}: must not be above {_HIGHEST_PORT}")
         if self.nodes + self.simulated_nodes < 1:
-            raise UsageError("a cluster needs a node: give --nodes or --simulated-nodes")
+            raise Misuse("a cluster needs a node: give --nodes or --simulated-nodes")
         for flag, value in (("--node-cpu", self.node_cpu), ("--node-memory", self.node_memory)):
             try:
                 if value and quantity.parse(value) <= 0:
-                    raise UsageError(f"{flag} {value}: must be more than 0")
+                    raise Misuse(f"{flag} {value}: must be more than 0")
             except quantity.InvalidQuantity:
-                raise UsageError(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
+                raise Misuse(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
         if self.outgoing == "nat" and os.geteuid() != 0:
             raise UsageError("--outgoing nat needs root: it changes the machine's network")
         if self.runtime == "podman":
