@@ -15,6 +15,7 @@ from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import are
 from hekla.scheduler.statement import Statement
 from hekla.scheduler.subgroups import subgroups_in_order, subgroups_of
 from hekla.scheduler.tiers import Tiers
@@ -122,7 +123,7 @@ def make_room(session: Session, tiers: Tiers, statement: Statement, contender: C
 def pods_to_try(session: Session, tiers: Tiers, state: GroupState) -> list[Contender]:
     """A group's pending pods that nothing holds back, in their order."""
     group = state.group
-    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated)
+    wanted = np.flatnonzero(are(state.status, PodStatus.PENDING) & ~group.gated)
     ordered: Iterable[int] = tiers.pods_in_order(group, wanted).tolist()
     return [Contender(state, position, session.class_of(state, position)) for position in ordered]
 

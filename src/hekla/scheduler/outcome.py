@@ -29,7 +29,7 @@ from hekla.scheduler.plan import (
 )
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session, Tried
-from hekla.scheduler.snapshot import IS_ALLOCATED, among
+from hekla.scheduler.snapshot import IS_ALLOCATED, among, are
 from hekla.scheduler.storage import ClaimChoice
 from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
@@ -74,7 +74,7 @@ def group_text(state: GroupState, ready: bool) -> str:
 def _placement(session: Session, state: GroupState) -> Placement | None:
     if state.node is None:
         return None
-    positions = np.flatnonzero((state.node >= 0) & (state.status == PodStatus.BINDING))
+    positions = np.flatnonzero((state.node >= 0) & are(state.status, PodStatus.BINDING))
     if not len(positions):
         return None
     return Placement(
@@ -86,7 +86,7 @@ def _claim_choices(session: Session, state: GroupState) -> dict[str, tuple[Claim
     """By uid of pods placed in this cycle: what their claims are to get before they can be bound."""
     if state.node is None or not state.group.has_claims:
         return {}
-    placed = np.flatnonzero((state.node >= 0) & (state.status == PodStatus.BINDING)).tolist()
+    placed = np.flatnonzero((state.node >= 0) & are(state.status, PodStatus.BINDING)).tolist()
     pods = (state.group.pods[position] for position in placed)
     return {pod.uid: found for pod in pods if (found := tuple(session.volumes.choices(pod.claim_keys)))}
 
@@ -175,7 +175,7 @@ def _phase(state: GroupState, *, unschedulable: bool) -> PodGroupPhase:
 
 
 def _pending_reasons(state: GroupState) -> str:
-    pending = np.flatnonzero(state.status == PodStatus.PENDING).tolist()
+    pending = np.flatnonzero(are(state.status, PodStatus.PENDING)).tolist()
     reasons = Counter(_pending_reason(state, position) for position in pending)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
@@ -301,7 +301,7 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
 
 def _hopeless(session: Session, tiers: Tiers, state: GroupState) -> tuple[int | None, FitError | None]:
     """A pod that its queue holds back and no node would take either, however empty; then that is the matter."""
-    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~state.group.gated & ~state.group.best_effort)
+    wanted = np.flatnonzero(are(state.status, PodStatus.PENDING) & ~state.group.gated & ~state.group.best_effort)
     for position in tiers.pods_in_order(state.group, wanted)[:1].tolist():
         of = session.class_of(state, position)
         key = (_hopeless, of)
@@ -350,7 +350,7 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
     if state.held_back is not None:
         return state.held_back.sentence
     if reason is Reason.WAITING_FOR_GATE:
-        gated = int(np.count_nonzero(state.group.gated & (state.status == PodStatus.PENDING)))
+        gated = int(np.count_nonzero(state.group.gated & are(state.status, PodStatus.PENDING)))
         return f"{gated} of {len(state.group.pods)} pods are held by scheduling gates"
     return group_text(state, _is_ready(state))
 

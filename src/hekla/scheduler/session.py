@@ -17,7 +17,7 @@ from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.fit import FitError, Unfit
 from hekla.scheduler.rows import Constraints, HostPort, Pod, PodStatus, Queue
-from hekla.scheduler.snapshot import Group, Snapshot, Statuses
+from hekla.scheduler.snapshot import Group, Snapshot, Statuses, are
 from hekla.scheduler.timings import Timings
 from hekla.scheduler.volumebook import VolumeBook
 
@@ -103,13 +103,13 @@ class GroupState:
         """Pods on their way out that had come as far as a node."""
         if not self.counts[PodStatus.RELEASING]:
             return 0
-        return sum(1 for at in np.flatnonzero(self.status == PodStatus.RELEASING) if self.group.pods[at].node)
+        return sum(1 for at in np.flatnonzero(are(self.status, PodStatus.RELEASING)) if self.group.pods[at].node)
 
     @property
     def pending_best_effort(self) -> int:
         if not self.group.has_best_effort or not self.counts[PodStatus.PENDING]:
             return 0
-        return int(np.count_nonzero(self.group.best_effort & (self.status == PodStatus.PENDING)))
+        return int(np.count_nonzero(self.group.best_effort & are(self.status, PodStatus.PENDING)))
 
     @property
     def valid_pods(self) -> int:
@@ -122,7 +122,7 @@ class GroupState:
 
     def pending_best_effort_of_role(self, role: int) -> int:
         group = self.group
-        return int(np.count_nonzero(group.best_effort & (self.status == PodStatus.PENDING) & (group.role == role)))
+        return int(np.count_nonzero(group.best_effort & are(self.status, PodStatus.PENDING) & (group.role == role)))
 
     def mark(self, positions: Ints, before: PodStatus, after: PodStatus, nodes: Ints | int) -> None:
         if not self._own:

@@ -16,7 +16,7 @@ import numpy as np
 from hekla.scheduler.arrays.resources import Flags, Ints
 from hekla.scheduler.rows import PodStatus, SubgroupPolicy
 from hekla.scheduler.session import GroupState
-from hekla.scheduler.snapshot import Group
+from hekla.scheduler.snapshot import Group, are
 from hekla.scheduler.tiers import Tiers
 
 UNSELECTED = -1
@@ -46,7 +46,7 @@ class Subgroups:
         """For each subgroup how many of its pods have one of these statuses."""
         counted = np.isin(state.status, tuple(statuses))
         if best_effort and state.group.has_best_effort:
-            counted |= state.group.best_effort & (state.status == PodStatus.PENDING)
+            counted |= state.group.best_effort & are(state.status, PodStatus.PENDING)
         return np.bincount(self.of[counted], minlength=len(self.each))
 
     def enough(self, state: GroupState, whole: Flags) -> bool:

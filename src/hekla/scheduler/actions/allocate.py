@@ -18,6 +18,7 @@ from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session
+from hekla.scheduler.snapshot import are
 from hekla.scheduler.statement import Statement
 from hekla.scheduler.subgroups import subgroups_in_order, subgroups_of
 from hekla.scheduler.tiers import Tiers
@@ -96,7 +97,7 @@ def _work_of_candidate(session: Session, tiers: Tiers, state: GroupState, number
 
 def _work(session: Session, tiers: Tiers, state: GroupState, number: int) -> _Work:
     group = state.group
-    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & ~group.gated & ~group.best_effort)
+    wanted = np.flatnonzero(are(state.status, PodStatus.PENDING) & ~group.gated & ~group.best_effort)
     if not group.row.subgroup_policies:
         return _Work(state, _runs(session, tiers, state, wanted), number)
     of = subgroups_of(group).of[wanted]
@@ -309,7 +310,7 @@ def _goes_on(state: GroupState, failed_role: int) -> bool:
     minima = dict(row.min_of_role)
     if row.min_member < sum(minima.values()):
         failed = {*state.failed_roles, failed_role}
-        pending = np.flatnonzero(state.status == PodStatus.PENDING)
+        pending = np.flatnonzero(are(state.status, PodStatus.PENDING))
         hopeful = sum(1 for role in group.role[pending].tolist() if role not in failed)
         return state.ready_pods + hopeful >= row.min_member
     for role in {*state.failed_roles, failed_role}:

@@ -10,6 +10,7 @@ from hekla.scheduler.fit import FitError
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, PodClass, Session
+from hekla.scheduler.snapshot import are
 from hekla.scheduler.tiers import Tiers
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
@@ -44,7 +45,7 @@ def _promised(state: GroupState) -> Ints:
     """Pods that ask for nothing and were promised a slot."""
     if not state.waiting_pods or not state.group.has_best_effort:
         return _NOBODY
-    return np.flatnonzero(state.group.best_effort & (state.status == PodStatus.PIPELINED))
+    return np.flatnonzero(state.group.best_effort & are(state.status, PodStatus.PIPELINED))
 
 
 def _take_back_promises(session: Session, state: GroupState) -> None:
@@ -57,7 +58,7 @@ def _take_back_promises(session: Session, state: GroupState) -> None:
 
 def _fill(session: Session, tiers: Tiers, state: GroupState) -> None:
     group = state.group
-    wanted = np.flatnonzero((state.status == PodStatus.PENDING) & group.best_effort & ~group.gated)
+    wanted = np.flatnonzero(are(state.status, PodStatus.PENDING) & group.best_effort & ~group.gated)
     errors: dict[PodClass, FitError] = {}
     for position in tiers.pods_in_order(group, wanted).tolist():
         of = session.class_of(state, position)
@@ -71,7 +72,7 @@ def _fill(session: Session, tiers: Tiers, state: GroupState) -> None:
 
 
 def _bind_allocated(state: GroupState) -> None:
-    positions = np.flatnonzero(state.status == PodStatus.ALLOCATED)
+    positions = np.flatnonzero(are(state.status, PodStatus.ALLOCATED))
     if len(positions):
         assert state.node is not None
         state.mark(positions, PodStatus.ALLOCATED, PodStatus.BINDING, state.node[positions])
