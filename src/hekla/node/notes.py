@@ -20,7 +20,9 @@ def notes(context: NodeContext) -> list[str]:
         found.append(f"resource limits are not enforced: missing is {missing_for_cgroups()}")
     outgoing = context.settings.outgoing
     if outgoing != "none" and not context.way_out:
-        found.append(f"pods cannot reach other networks: missing is {missing(outgoing) or 'a reason; see switch.log'}")
+        lacking = missing(outgoing)
+        why = f"missing is {lacking}" if lacking else "the way out could not be opened; switch.log says why"
+        found.append(f"pods cannot reach other networks: {why}")
     if context.ids == 1:
         found.append(f"programs that change their user, such as sshd, fail: missing is {missing_for_ids()}")
     return found
