@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.meta import Key, key_of, revision_of, uid_of
@@ -18,8 +19,7 @@ from hekla.client.views import View
 from hekla.client.watch import Change, ChangeType, Relisted, follow
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """What a subscriber hears. `old` is None for an object new to us, `new` is None for one that is gone.
 
     An object deleted and made again under the same name is heard as two updates: identity is the uid.

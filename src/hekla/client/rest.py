@@ -145,14 +145,14 @@ class Client:
         query = _query(dryRun="All" if dry_run else "", fieldValidation=field_validation)
         return await self._object("POST", path + query, obj)
 
-    async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
+    async def update(self, kind: Kind, obj: Obj, *, subresource: str = "", view: View | None = None) -> Obj:
         """Replace; a stale resourceVersion raises Conflict."""
         path = kind.path(_namespace(kind, obj), obj["metadata"]["name"], subresource)
-        return await self._object("PUT", path, obj)
+        return await self._object("PUT", path, obj, view=view)
 
-    async def update_status(self, kind: Kind, obj: Obj) -> Obj:
+    async def update_status(self, kind: Kind, obj: Obj, *, view: View | None = None) -> Obj:
         """Write `status`: through the subresource where the kind has one, else through the object itself."""
-        return await self.update(kind, obj, subresource="status" if "status" in kind.subresources else "")
+        return await self.update(kind, obj, subresource="status" if "status" in kind.subresources else "", view=view)
 
     async def patch(
         self,

@@ -36,8 +36,11 @@ class ChangeType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+# Many times as fast as asking the enumeration.
+_TYPES = {str(type_): type_ for type_ in ChangeType}
+
+
+class Change(msgspec.Struct, frozen=True):
     """`odd`: the object does not fit the view and holds only which one it is; it was deleted."""
 
     type: ChangeType
@@ -166,7 +169,7 @@ def _change(kind: Kind, line: bytes, view: View | None, named: set[Key]) -> Chan
         return Change(ChangeType.DELETED, msgspec.to_builtins(odd.object), odd=True) if odd.type == "DELETED" else None
     if change.type == "ERROR":
         raise error_from_status(change.object)
-    return Change(ChangeType(change.type), change.object)
+    return Change(_TYPES[change.type], change.object)
 
 
 async def follow(

@@ -57,9 +57,11 @@ class GarbageController:
 
 def expiry(job: Obj) -> datetime | None:
     """When the Job is to be deleted; None for one that is not finished, has no limit or is going already."""
-    state = (job.get("status") or {}).get("state") or {}
     ttl = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
+    if ttl is None:
+        return None
+    state = (job.get("status") or {}).get("state") or {}
     ended = state.get("lastTransitionTime")
-    if ttl is None or ended is None or is_deleting(job) or state.get("phase") not in FINISHED_JOB_PHASES:
+    if ended is None or is_deleting(job) or state.get("phase") not in FINISHED_JOB_PHASES:
         return None
     return parse_timestamp(ended) + timedelta(seconds=int(ttl))

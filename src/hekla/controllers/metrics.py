@@ -53,13 +53,12 @@ class ControllerMetrics:
         sources.flows.subscribe(self._flow_changed)
 
     def _job_changed(self, update: Update) -> None:
-        labels = str(key_of(update.obj)), str((update.obj.get("spec") or {}).get("queue") or "")
         if update.new is None:
             for counter in self._jobs.values():
-                counter.forget(*labels)
+                counter.forget(*_labels(update.obj))
         elif update.old is not None:
             if _phase(update.new) in self._jobs and _phase(update.old) != _phase(update.new):
-                self._jobs[_phase(update.new)].add(*labels)
+                self._jobs[_phase(update.new)].add(*_labels(update.new))
             if _counts_pods(update.new) and not _counts_pods(update.old) and not _has_been_killed(update.new):
                 age = self._clock.now() - parse_timestamp(update.new["metadata"]["creationTimestamp"])
                 self._first_pods.observe(max(0.0, age.total_seconds()) * 1000)
@@ -89,6 +88,10 @@ class _QueueCollector(Collector):
             for queue in queues:
                 family.add_metric([queue], tally[queue, str(phase)])
             yield family
+
+
+def _labels(job: Obj) -> tuple[str, str]:
+    return str(key_of(job)), str((job.get("spec") or {}).get("queue") or "")
 
 
 def _phase(obj: Obj) -> str:

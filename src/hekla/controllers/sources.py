@@ -39,11 +39,22 @@ class _Metadata(TypedDict, total=False):
     namespace: str
     uid: str
     resourceVersion: str
+    generation: int
     creationTimestamp: str | None
     deletionTimestamp: str | None
     labels: dict[str, str] | None
     annotations: dict[str, str] | None
     ownerReferences: list[Obj] | None
+
+
+class WrittenView(TypedDict, total=False):
+    """A Job or a PodGroup without what servers note in its metadata for themselves: who wrote which field."""
+
+    apiVersion: str
+    kind: str
+    metadata: _Metadata
+    spec: Any
+    status: Any
 
 
 class _Container(TypedDict, total=False):
@@ -77,9 +88,9 @@ class PodView(TypedDict, total=False):
 class Sources:
     def __init__(self, client: Client, rng: random.Random) -> None:
         owners = {FLOW: partial(_owner_of, JOB_FLOW), CRON: partial(_owner_of, CRON_JOB)}
-        self.jobs = Informer(client, JOB, indexers={**owners, TEMPLATE: _template}, rng=rng)
+        self.jobs = Informer(client, JOB, indexers={**owners, TEMPLATE: _template}, view=WrittenView, rng=rng)
         self.pods = Informer(client, POD, indexers={BARE_OWNER: _other_owner}, view=PodView, rng=rng)
-        self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, rng=rng)
+        self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, view=WrittenView, rng=rng)
         self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
         self.queues = Informer(client, QUEUE, rng=rng)
         self.priorities = Informer(client, PRIORITY_CLASS, rng=rng)

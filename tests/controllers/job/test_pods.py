@@ -3,11 +3,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from hekla.controllers.job.lifecycle import Operation
 from hekla.controllers.job.model import read_job, read_pods
-from hekla.controllers.job.pods import build_pod, plan, victims
+from hekla.controllers.job.pods import PodTemplate, build_pod, plan, victims
 from hekla.controllers.job.policy import Occurrence
 from tests import make
 
@@ -165,3 +166,18 @@ def test_target_kills_reach_their_target_only() -> None:
     assert hit("RestartPartition") == ["demo-a-2", "demo-a-3"]
     assert hit("RestartTask") == ["demo-a-0", "demo-a-1", "demo-a-2", "demo-a-3"]
     assert victims(read_job(job), pods, Operation.KILL_TARGET, "RestartPod", None) == []
+
+
+def test_a_pod_of_ones_own_shares_nothing_with_the_job() -> None:
+    job = make.job("demo", make.task("worker", 1))
+    template = PodTemplate(read_job(job), read_job(job).tasks[0])
+    before = msgspec.json.encode(job)
+    for _ in range(2):
+        pod = template.build(0, claims={"data": "/data"}, rng=random.Random(0), own=False)
+        assert [mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]] == ["/data"]
+        own = template.build(0, claims={}, rng=random.Random(0))
+        own["spec"]["containers"][0]["env"] = [{"name": "A"}]
+        own["metadata"]["ownerReferences"][0]["name"] = "other"
+    shared = template.build(0, claims={}, rng=random.Random(0), own=False)
+    assert shared == template.build(0, claims={}, rng=random.Random(0))
+    assert msgspec.json.encode(job) == before

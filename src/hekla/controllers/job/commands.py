@@ -30,6 +30,8 @@ class JobCommands:
     async def next(self, job: Job) -> Obj | None:
         """The oldest Command that has not been carried out, noted as begun; None when there is none."""
         waiting = [command for command in self._commands.by_index(TARGET, job.uid) if not is_deleting(command)]
+        if not waiting:
+            return None
         for command in sorted(waiting, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one))):
             begun = annotations_of(command).get(JOB_VERSION, "")
             if begun.isdigit() and int(begun) < job.version:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import EntryPoint
+
+import msgspec
 
 from hekla.api.batch import JOB_FORWARDING, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
@@ -62,8 +63,7 @@ _PAUSE_PER_POD = 0.000_05
 _LONGEST_PAUSE = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """A Job and what belongs to it, as the informers know it."""
 
     job: Job
@@ -92,6 +92,7 @@ class JobController:
         self._plugins = registered()
         self._objects = ObjectKeeper(client)
         self._pods = PodIndex()
+        self._read: dict[str, Job] = {}
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
         self._waiting: dict[str, Waiting] = {}
         self.runner = Runner("job", self.reconcile, workers=_WORKERS)
@@ -113,8 +114,10 @@ class JobController:
         job = scene.job
         # 2. What has happened, and what do Commands and policies say to it?
         command = await self._commands.next(job)
-        waiting = self._waiting.setdefault(job.uid, Waiting())
+        waiting = self._waiting.pop(job.uid, None) or Waiting()
         decision = decide(job, scene.pods, scene.group_phase, waiting, self._clock.now())
+        if waiting.holds:
+            self._waiting[job.uid] = waiting
         for reply in decision.announce:
             self._tell(job, NORMAL, "ExecuteAction", f"Execute action {reply.action} after {reply.delay_text}")
         order = Order(str(command.get("action") or "")) if command else decision.order
@@ -193,7 +196,7 @@ class JobController:
         # 1. A new job becomes Pending. What plugins will make is noted first, so that it is always cleaned up.
         if not job.phase:
             status = new_status(job, count_pods(job, ()), JobPhase.PENDING, _plugin_records(job, self._plugins))
-            job = read_job(await self._write.status(job, status))
+            job = self._read_job(await self._write.status(job, status))
         # 2. What the pods need before they exist.
         if await self._forward(job):
             return
@@ -233,8 +236,7 @@ class JobController:
             raise NotFound(f'queue.scheduling.volcano.sh "{name}" not found')
         if not (queue.get("spec") or {}).get("extendClusters") or JOB_FORWARDING in annotations_of(job.obj):
             return False
-        metadata = {**job.obj["metadata"], "annotations": {**annotations_of(job.obj), JOB_FORWARDING: "true"}}
-        await self._write.job(job, {**job.obj, "metadata": metadata})
+        await self._write.job(job, annotations={JOB_FORWARDING: "true"})
         return True
 
     async def _prepare(self, job: Job, *, verify: bool) -> list[Configured]:
@@ -244,7 +246,7 @@ class JobController:
         except (NotOurs, UnknownPlugin, ApiError) as error:
             self._tell(job, WARNING, "PluginError", f"Execute plugin when job add failed, err: {error}")
             raise
-        if not (job.obj.get("status") or {}).get("taskStatusCount"):
+        if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):
             self._advise(job, plugins)
         return plugins
 
@@ -255,9 +257,11 @@ class JobController:
 
     async def _claims(self, job: Job) -> dict[str, str] | None:
         """The job's claims, all there; None when their names were just stored and the Job has to be read again."""
+        if not job.obj["spec"].get("volumes"):
+            return {}
         named = with_claim_names(job, self._rng)
         if named is not None:
-            await self._write.job(job, named)
+            await self._write.job(job, spec={"volumes": named["spec"]["volumes"]})
             return None
         try:
             await ensure_claims(self._client, job)
@@ -297,6 +301,8 @@ class JobController:
         evicted: Mapping[str, datetime],
         command: str,
     ) -> Made:
+        if not (wanted.create or wanted.surplus or wanted.delete):
+            return Made()
         maker = PodMaker(job, claims=claims, plugins=plugins, evicted=evicted, rng=self._rng)
         try:
             made = await self._write.create_pods(job, maker, wanted.create, command=command)
@@ -311,8 +317,12 @@ class JobController:
         last_gang = int((job.obj.get("status") or {}).get("minAvailable") or 0)
         return next_phase(job, action, counts, min_available=last_gang)
 
+    def _read_job(self, obj: Obj) -> Job:
+        job = self._read[uid_of(obj)] = read_job(obj, self._read.get(uid_of(obj)))
+        return job
+
     def _scene(self, obj: Obj) -> Scene:
-        job = read_job(obj)
+        job = self._read_job(obj)
         group = self._sources.groups.get(group_name(job), job.key.namespace)
         if group is None:
             # parity: groups of old releases carry the job's bare name.
@@ -329,6 +339,7 @@ class JobController:
             uid = update.obj["metadata"].get("uid", "")
             self._waiting.pop(uid, None)
             self._groups.pop(uid, None)
+            self._read.pop(uid, None)
             self._objects.forget(uid)
         if job_moved(update):
             self.runner.enqueue(key_of(update.obj))
@@ -386,7 +397,9 @@ def _records(job: Job) -> dict[str, str]:
 
 
 def _plugin_records(job: Job, plugins: Mapping[str, EntryPoint]) -> dict[str, str]:
-    given = job.obj["spec"].get("plugins") or {}
+    given = job.obj["spec"].get("plugins")
+    if not given:
+        return {}
     known = [name for name in sorted(given) if name in plugins]
     return {f"{_PLUGIN}{name}": name for name in known if getattr(plugins[name].load(), "records", True)}
 

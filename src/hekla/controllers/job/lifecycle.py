@@ -9,8 +9,9 @@ somebody looks. So a decision is safe as soon as its status is written, even if 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from hekla.api.batch import FINISHED_JOB_PHASES, JobAction, JobPhase
 from hekla.controllers.job.model import Job
@@ -44,8 +45,7 @@ _ENDS: dict[str, JobPhase] = {
 KILL_PHASES = frozenset({*_ENDS, JobPhase.ABORTED, *FINISHED_JOB_PHASES})
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """Pods by phase after the operation; `tasks` has each task's counts by pod phase."""
 
     pending: int = 0
@@ -64,8 +64,7 @@ class Counts:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True):
     phase: str
     retries: int = 0
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
@@ -15,8 +16,7 @@ from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, 
 _DEFAULT_MAX_RETRY = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """A lifecycle policy: `timeout` 0 means at once; `exit_code` 0 means none."""
 
     action: str
@@ -26,8 +26,7 @@ class Policy:
     timeout_text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     name: str
     replicas: int
     min_available: int | None
@@ -47,8 +46,7 @@ class Task:
         return index // self.partition_size if self.partition_size and self.partition_size > 0 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     key: Key
     uid: str
     phase: str
@@ -74,8 +72,7 @@ class Job:
         return next((task for task in self.tasks if task.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
     task: str
@@ -97,8 +94,14 @@ class Pod:
         return self.phase in FINISHED_POD_PHASES
 
 
-def read_job(obj: Obj) -> Job:
+def read_job(obj: Obj, before: Job | None = None) -> Job:
+    """`before` is the same Job as it was read last: what its user wrote is read again only when that has changed."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if before is None or not _is_as_written(obj, before.obj):
+        tasks = tuple([_read_task(task) for task in spec.get("tasks") or ()])
+        policies = _read_policies(spec.get("policies"))
+    else:
+        tasks, policies = before.tasks, before.policies
     return Job(
         key=key_of(obj),
         uid=uid_of(obj),
@@ -108,8 +111,8 @@ def read_job(obj: Obj) -> Job:
         max_retry=int(spec.get("maxRetry") or 0),
         min_available=int(spec.get("minAvailable") or 0),
         min_success=spec.get("minSuccess"),
-        tasks=tuple(_read_task(task) for task in spec.get("tasks") or ()),
-        policies=_read_policies(spec.get("policies")),
+        tasks=tasks,
+        policies=policies,
         obj=obj,
     )
 
@@ -149,6 +152,13 @@ def read_pods(objects: Iterable[Obj]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (pod.task, pod.index, pod.name))
 
 
+def _is_as_written(obj: Obj, before: Obj) -> bool:
+    """Whether the spec is still the same: by the generation, which a server counts up with every change of it."""
+    new, old = obj["metadata"], before["metadata"]
+    generation = new.get("generation")
+    return bool(generation) and generation == old.get("generation") and new.get("uid") == old.get("uid")
+
+
 def _read_task(obj: Obj) -> Task:
     depends_on = obj.get("dependsOn") or {}
     names = tuple(depends_on.get("name") or ())
@@ -169,7 +179,7 @@ def _read_task(obj: Obj) -> Task:
 
 
 def _read_policies(policies: list[Obj] | None) -> tuple[Policy, ...]:
-    return tuple(_read_policy(policy) for policy in policies or ())
+    return tuple([_read_policy(policy) for policy in policies]) if policies else ()
 
 
 def _read_policy(policy: Obj) -> Policy:

@@ -30,8 +30,8 @@ class ObjectKeeper:
 
     async def ensure(self, job: Job, wanted: Iterable[Wanted], *, verify: bool) -> None:
         """Have the objects there and current. Without `verify`, what was made once is believed to be still there."""
-        made = self._made.setdefault(job.uid, {})
         for want in wanted:
+            made = self._made.setdefault(job.uid, {})
             key, print_ = (want.kind.resource, name_of(want.obj)), msgspec.json.encode(want.obj)
             if verify or made.get(key) != print_:
                 await self._ensure(job, want, known=key in made)

@@ -8,8 +8,9 @@ controller.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from hekla.api.batch import JobAction, JobEvent
 from hekla.controllers.job.events import occurrences
@@ -18,8 +19,7 @@ from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.policy import Answer, Occurrence, answer
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """An action, and the occurrence it answers (None for a Command or plain converging).
 
     One that was `announced` when its delay began is not announced again when it is over.
@@ -34,17 +34,20 @@ CONVERGE = Order(JobAction.SYNC_JOB)
 _Mark = tuple[str, str, str, str]
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(msgspec.Struct):
     """What has been seen of one Job and not been answered yet."""
 
-    seen: dict[_Mark, datetime] = field(default_factory=dict)
-    announced: set[_Mark] = field(default_factory=set)
-    answered: set[_Mark] = field(default_factory=set)
+    seen: dict[_Mark, datetime] = msgspec.field(default_factory=dict)
+    announced: set[_Mark] = msgspec.field(default_factory=set)
+    answered: set[_Mark] = msgspec.field(default_factory=set)
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is anything to remember."""
+        return bool(self.seen or self.announced or self.answered)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The order; seconds until the next delayed one is due; and the delayed ones nobody has been told of.
 
     `evicted` are the pods whose eviction has an answer that waits, with the moment: what is made in their place must
@@ -54,7 +57,7 @@ class Decision:
     order: Order
     next_due: float | None = None
     announce: tuple[Answer, ...] = ()
-    evicted: Mapping[str, datetime] = field(default_factory=dict)
+    evicted: Mapping[str, datetime] = msgspec.field(default_factory=dict)
 
 
 def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: datetime) -> Decision:
@@ -93,6 +96,8 @@ def _has_effect(job: Job, one: Occurrence, reply: Answer) -> bool:
 
 
 def _forget_others(waiting: Waiting, effective: list[tuple[Occurrence, Answer]]) -> None:
+    if not waiting.holds:
+        return
     marks = {_mark(one) for one, _ in effective}
     waiting.seen = {mark: since for mark, since in waiting.seen.items() if mark in marks}
     waiting.announced &= marks

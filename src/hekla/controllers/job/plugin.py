@@ -70,8 +70,8 @@ class PluginRefused(HeklaError):
 
 def configured_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[Configured]:
     """The plugins of a Job in the order in which they act."""
-    given: dict[str, list[str] | None] = job.obj["spec"].get("plugins") or {}
-    return [_configured(name, given[name] or [], registered) for name in in_order(given)]
+    given: dict[str, list[str] | None] | None = job.obj["spec"].get("plugins")
+    return [] if not given else [_configured(name, given[name] or [], registered) for name in in_order(given)]
 
 
 def owned(job: Job, kind: Kind, name: str, **content: object) -> Obj:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
 
 from hekla.api.batch import PARTITION_ID, TASK_SPEC
 from hekla.api.kinds import JOB, POD_GROUP, Obj
@@ -48,10 +51,16 @@ def spec_patch(wanted: Obj, existing: Obj) -> Obj | None:
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
     """The quota usage of the `minAvailable` pods that would be started first."""
+    first = [(task.obj.get("template"), count) for task, count in _first_pods(job, priorities) if count]
+    return dict(_usage(msgspec.json.encode(first)))
+
+
+@lru_cache(maxsize=256)
+def _usage(pods: bytes) -> dict[str, str]:
+    """Of so many pods of each template. Who runs thousands of small jobs writes the same into most of them."""
     total: Amounts = {}
-    for task, count in _first_pods(job, priorities):
-        if count:
-            add(total, quota_usage((task.obj.get("template") or {}).get("spec") or {}), count)
+    for template, count in msgspec.json.decode(pods):
+        add(total, quota_usage((template or {}).get("spec") or {}), count)
     return as_text(total)
 
 

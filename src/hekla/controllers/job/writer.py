@@ -9,19 +9,30 @@ from typing import TypeVar
 
 from hekla.api.batch import OUT_OF_SYNC
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
-from hekla.api.meta import Key, controller_of, is_deleting, is_owned_by, key_of, name_of, namespace_of, uid_of
+from hekla.api.meta import (
+    Key,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    is_owned_by,
+    key_of,
+    name_of,
+    namespace_of,
+    revision_of,
+    uid_of,
+)
 from hekla.client.many import in_turns
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
-from hekla.controllers.job.model import Job, Pod, read_pod, read_pods
+from hekla.controllers.job.model import Job, Pod, read_pod
 from hekla.controllers.job.plugin import PluginRefused
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Place
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import TARGET, PodView, Sources
+from hekla.controllers.sources import TARGET, PodView, Sources, WrittenView
 from hekla.errors import AlreadyExists, ApiError, Conflict, HeklaError, NotFound
 
 T = TypeVar("T")
@@ -77,7 +88,9 @@ class JobWriter:
         # parity: converging stamps the time on any change, a kill only when the phase changes.
         moved = not killed or status["state"]["phase"] != job.phase
         full = stamped(job, status, self._clock.now(), moved=moved, killed=killed)
-        written = await self._client.update_status(JOB, {**job.obj, "status": full})
+        # Of anything but the status, a server takes from this only which object is meant, and as of when.
+        which = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": _as_read(job)}
+        written = await self._client.update_status(JOB, {**which, "status": full}, view=WrittenView)
         self._runner.wrote(job.key, self._sources.jobs, written)
         return written
 
@@ -85,9 +98,15 @@ class JobWriter:
         if differs(job, status):
             await self.status(job, status, killed=killed)
 
-    async def job(self, job: Job, obj: Obj) -> None:
-        """Write the Job itself."""
-        self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, obj))
+    async def job(self, job: Job, *, annotations: Obj | None = None, spec: Obj | None = None) -> None:
+        """Change the Job itself. Raises Conflict when it changed since it was read."""
+        # Our copy is not all of it.
+        whole = await self._client.get(JOB, job.key.name, job.key.namespace)
+        if uid_of(whole) != job.uid or revision_of(whole) != revision_of(job.obj):
+            raise Conflict(f'job "{job.key}" has changed')
+        metadata = {**whole["metadata"], "annotations": {**annotations_of(whole), **(annotations or {})}}
+        changed = {**whole, "metadata": metadata, "spec": {**whole["spec"], **(spec or {})}}
+        self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, changed))
 
     async def create_pods(self, job: Job, maker: PodMaker, wanted: Sequence[Place], *, command: str = "") -> Made:
         """Make what is wanted, as far as it goes.
@@ -96,6 +115,8 @@ class JobWriter:
         meanwhile the rest is left to the next look at it. `command` is the uid of the Command that is carried out.
         """
         made = Made()
+        if not wanted:
+            return made
         portions = [wanted[first : first + self._portion] for first in range(0, len(wanted), self._portion)]
         results = await in_turns(
             portions, lambda portion: self._create_portion(job, maker, portion, made, command), _PORTIONS_AT_ONCE
@@ -123,8 +144,8 @@ class JobWriter:
                 made.awaited = taken
             elif isinstance(taken, ApiError):
                 made.failed.append(f"failed to create pod {name_of(pod)}, err: {taken}")
-            else:
-                made.created += read_pods([taken])
+            elif taken is not None:
+                made.created.append(taken)
 
     def _has_changed(self, job: Job, command: str) -> bool:
         """Whether what was decided about a Job no longer holds: it goes, was changed, or was given another Command."""
@@ -138,12 +159,14 @@ class JobWriter:
 
     async def mark_pods(self, job: Job, pods: Iterable[Pod]) -> None:
         """Note on pods that it is us who kill them: what happens to them from now on is no job event."""
-        results = await self._each([pod for pod in pods if not pod.marked], lambda pod: self._mark_pod(job, pod))
-        self._raise_if_failed(job, results)
+        unmarked = [pod for pod in pods if not pod.marked]
+        if unmarked:
+            self._raise_if_failed(job, await self._each(unmarked, lambda pod: self._mark_pod(job, pod)))
 
     async def delete_pods(self, job: Job, pods: Iterable[Pod]) -> None:
-        results = await self._each([pod for pod in pods if not pod.deleting], lambda pod: self._delete_pod(job, pod))
-        self._raise_if_failed(job, results)
+        staying = [pod for pod in pods if not pod.deleting]
+        if staying:
+            self._raise_if_failed(job, await self._each(staying, lambda pod: self._delete_pod(job, pod)))
 
     async def delete_group(self, job: Job, group: Obj | None) -> None:
         if group is None or is_deleting(group):
@@ -169,20 +192,24 @@ class JobWriter:
             raise
         self._runner.wrote(job.key, self._sources.groups, written)
 
-    async def _take_pod(self, job: Job, pod: Obj, result: Obj | ApiError) -> Obj | ApiError:
-        """A pod just created, or one of this Job's that was there already; Conflict while another's is going."""
+    async def _take_pod(self, job: Job, pod: Obj, result: Obj | ApiError) -> Pod | ApiError | None:
+        """A pod just created, or one of this Job's that was there already; Conflict while another's is going.
+
+        None for one that does not carry our marks.
+        """
         if isinstance(result, AlreadyExists):
             found = await self._client.find(POD, name_of(pod), namespace_of(pod))
             if found is None or not is_owned_by(found, job.obj):
                 going = found is None or is_deleting(found) or _is_of_earlier(job, found)
                 return Conflict(str(result)) if going else result
             result = found
-        if not isinstance(result, ApiError):
-            self._runner.wrote(job.key, self._sources.pods, result)
-            record = read_pod(result)
-            if record is not None:
-                self._pods.expect(job.uid, record)
-        return result
+        if isinstance(result, ApiError):
+            return result
+        self._runner.wrote(job.key, self._sources.pods, result)
+        record = read_pod(result)
+        if record is not None:
+            self._pods.expect(job.uid, record)
+        return record
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
         patch = {"metadata": {"uid": pod.uid, "annotations": {OUT_OF_SYNC: "true"}}}
@@ -221,6 +248,13 @@ class JobWriter:
                 return await work(item)
             except HeklaError as error:
                 return error
+
+
+def _as_read(job: Job) -> Obj:
+    """What has a server change this very Job, and only if it is still as it was read."""
+    namespace, name = job.key
+    version = job.obj["metadata"].get("resourceVersion", "")
+    return {"name": name, "namespace": namespace, "uid": job.uid, "resourceVersion": version}
 
 
 def _is_of_earlier(job: Job, pod: Obj) -> bool:
