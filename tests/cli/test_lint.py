@@ -206,3 +206,16 @@ def test_every_warning_of_admission_is_told(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_service_accounts_of_pods_are_taken_for_granted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint(tmp_path, PODS, capsys) == (0, [])
+
+
+def test_a_kind_that_nobody_acts_on_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: plain}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: any}]}}}
+"""
+    status, found = lint(tmp_path, text, capsys)
+    assert (status, [severity for severity, _, _ in found]) == (0, ["warning"])
+    run_program(hekla, ["lint", str(tmp_path / "job.yaml")])
+    assert "nobody acts on a Job of batch/v1 here" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from hekla import __version__
 from hekla.cli.failing import VerbFailed
 from hekla.cli.main import (
     EXIT_BAD_FILE,
@@ -91,3 +92,13 @@ def test_a_cluster_without_volcanos_kinds_is_told_what_brings_them() -> None:
     assert describe(NotFound("404 page not found")) == remedy
     assert describe(VerbFailed("Failed to list job: 404 page not found")) == f"Failed to list job: {remedy}"
     assert describe(NotFound('jobs.batch.volcano.sh "x" not found')) == 'jobs.batch.volcano.sh "x" not found'
+
+
+def test_the_version_is_a_command_too_as_vcctl_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(hekla, ["version"], name="vcctl") == 0
+    assert capsys.readouterr().out.startswith(f"Version: {__version__}\n")
+
+
+def test_a_program_in_place_of_a_job_file_is_told_what_to_write(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(hekla, ["run", "train.py"]) == EXIT_BAD_FILE
+    assert "train.py is a program, not a job file" in capsys.readouterr().err

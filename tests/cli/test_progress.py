@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
-from hekla.cli.progress import dependency_reason, told_reason, waiting_reason
+from hekla.cli.progress import dependency_reason, task_rows, told_reason, waiting_reason
 from tests import make
 
 UNSCHEDULABLE = {
@@ -74,3 +74,17 @@ def test_a_container_that_ends_again_and_again_is_told_though_its_pod_runs() -> 
     }
     pod = {"metadata": {"name": "j-w-0"}, "spec": {}, "status": {"phase": "Running", "containerStatuses": [crashing]}}
     assert waiting_reason(group({}), [pod]) == ("CrashLoopBackOff", "j-w-0: exit code 3, started again 2×")
+
+
+def test_a_pod_that_is_told_to_end_runs_until_it_has_ended() -> None:
+    job = {"spec": {"tasks": [{"name": "t", "replicas": 1}]}}
+    leaving = {
+        "metadata": {
+            "name": "p",
+            "annotations": {"volcano.sh/task-spec": "t"},
+            "deletionTimestamp": "2030-01-01T00:00:00Z",
+        },
+        "status": {"phase": "Running"},
+    }
+    (row,) = task_rows(job, [leaving])
+    assert (row.pending, row.running) == (0, 1)

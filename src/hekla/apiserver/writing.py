@@ -32,6 +32,7 @@ from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
 from hekla.apiserver.services import carry_service
 from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
+from hekla.apiserver.unattended import unattended_warnings
 from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_finalizers, validate_metadata
 from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, MethodNotAllowed
@@ -168,6 +169,7 @@ class Writer:
             options.warnings += await self._admitter.validate(
                 resource, "CREATE", obj, None, options.dry_run, options.user
             )
+        options.warnings += unattended_warnings(kind)
         if resource.storage == DEFINITIONS_RESOURCE:
             _establish(obj, self._clock)
         # 4. To be committed, unless the name is taken.

@@ -55,6 +55,9 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
     others = with_client(cluster.connection(), carry_out)
     running = f" Controllers, scheduler and webhook start in {NAMESPACE}." if image else ""
     click.echo(f"{len(crds)} CustomResourceDefinitions and {others} other objects are in place.{running}")
+    if not image:
+        flags = cluster.flags()
+        click.echo(f"\nNext, each in a terminal of its own:\n  hekla controllers{flags}\n  hekla scheduler{flags}")
 
 
 def _components(image: str, secret: Obj | None) -> list[Obj]:

@@ -50,11 +50,12 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "node": ("hekla.cli.serve", "node", "Run a node alone: pods of any cluster on this machine."),
     "config": ("hekla.cli.config", "config", "Show the scheduler's configuration in force."),
     "completion": ("hekla.cli.completion", "completion", "Print what makes your shell complete commands and flags."),
+    "version": ("hekla.cli.version", "version", "Print the version."),
     "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
 }
 _SECTIONS = (
     ("Run", ("run", "plan", "logs", "why", "events", "lint", "render")),
-    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate", "config", "completion")),
+    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate", "config", "completion", "version")),
     ("Local cluster", ("up", "down", "status")),
     ("On a cluster of your own", ("install", "controllers", "scheduler", "webhook", "node", "apiserver")),
 )

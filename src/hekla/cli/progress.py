@@ -12,7 +12,7 @@ from datetime import datetime
 from hekla.api.batch import FINISHED_JOB_PHASES, SCHEDULER_NAME, TASK_SPEC, JobPhase
 from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
-from hekla.api.meta import annotations_of, is_deleting, parse_timestamp
+from hekla.api.meta import annotations_of, parse_timestamp
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION, Reason
 
 # Container reasons that mean "this will not start by waiting".
@@ -177,7 +177,7 @@ def _task_row(task: Obj, pods: Sequence[Obj]) -> TaskRow:
                 counts["done"] += 1
             case PodPhase.FAILED:
                 counts["failed"] += 1
-            case PodPhase.RUNNING if not is_deleting(pod):
+            case PodPhase.RUNNING:
                 counts["running"] += 1
             case _:
                 counts["pending"] += 1

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from hekla.client.rest import Client
     from hekla.local.launch import LaunchedCluster
 
+_PROGRAMS = frozenset({".py", ".sh", ".ipynb"})
+
 
 @click.command()
 @cluster_options
@@ -62,6 +64,9 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
     0 completed, 1 failed, 2 cannot be placed, 3 the file is wrong, 64 the command line is wrong, 130 interrupted
     Example:  hekla run examples/hello-gang/job.yaml
     """
+    if Path(file).suffix in _PROGRAMS:
+        remedy = "write a Job whose `command` runs it, like examples/hello-gang/job.yaml, and run that"
+        raise BadFile(f"{file} is a program, not a job file: {remedy}")
     documents = read_manifest(file)
     jobs = [document for document in documents if kind_of(document.obj) is JOB]
     check_documents(documents)
@@ -89,8 +94,10 @@ def _not_one_job(documents: list[Document], jobs: list[Document]) -> str:
     if jobs:
         lines = ", ".join(str(job.line) for job in jobs)
         return f"{needed}, found {len(jobs)} (lines {lines}); `hekla up` and `kubectl apply -f` run them all"
+    beginning = f"a Job begins with `apiVersion: {JOB.api_version}`"
+    others = "other kinds need a cluster that stays: `hekla up`, then `kubectl apply -f`"
     held = ", ".join(sorted({f"{document.obj['apiVersion']} {document.obj['kind']}" for document in documents}))
-    return f"{needed}, found only {held}; a Job begins with `apiVersion: {JOB.api_version}`"
+    return f"{needed}, found only {held}; {beginning}; {others}"
 
 
 def _is_there(options: ClusterOptions) -> bool:
