@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hekla.api.kinds import VOLCANO_KINDS
+from hekla.client.kubeconfig import client_from_files
 from tests.cluster.components import HEKLA
 from tests.cluster.control_plane import ControlPlane, find_binaries, start_control_plane
 from tests.eventually import eventually
@@ -45,6 +48,14 @@ def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
         subprocess.run(
             [HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True
         )
+        asyncio.run(_list_all(plane))
         listing = [plane.kubectl, "--kubeconfig", plane.kubeconfig, "get", "podgroups,queues", "-A"]
         eventually(lambda: not subprocess.run(listing, capture_output=True).returncode, what="our kinds are served")
         yield plane
+
+
+async def _list_all(plane: ControlPlane) -> None:
+    """What `hekla install` has promised: nobody need wait for the kinds it brought."""
+    async with client_from_files([plane.kubeconfig]) as client:
+        for kind in VOLCANO_KINDS:
+            await client.list(kind)

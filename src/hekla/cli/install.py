@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import click
 
 from hekla.api.kinds import SECRET, Obj
@@ -34,7 +36,7 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
                hekla install --image hekla:1.0 --print | kubectl diff -f -
     """
     from hekla.api.crds import load_crds
-    from hekla.local.bootstrap import apply_all, install_crds
+    from hekla.local.bootstrap import apply_all, install_crds, wait_for_kinds
     from hekla.local.manifests import NAMESPACE, TLS_SECRET, access_manifests
 
     crds, access = load_crds(), access_manifests(with_node=with_node)
@@ -50,6 +52,7 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
         present = await client.find(SECRET, TLS_SECRET, NAMESPACE) if image else None
         objects = [*access, *(_components(image, present) if image else ())]
         await apply_all(client, objects)
+        await wait_for_kinds(client, rng=random.SystemRandom())
         return len(objects)
 
     others = with_client(cluster.connection(), carry_out)

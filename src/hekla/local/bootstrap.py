@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 
 import msgspec
 
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, Kind, Obj, kind_of
+from hekla.api.kinds import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CUSTOM_RESOURCE_DEFINITION,
+    VOLCANO_KINDS,
+    Kind,
+    Obj,
+    kind_of,
+)
 from hekla.api.meta import annotations_of, name_of
 from hekla.client.inprocess import Application, InProcessTransport
 from hekla.client.rest import Client, PatchStyle
-from hekla.errors import AlreadyExists, ApiError
+from hekla.client.watch import follow
+from hekla.errors import AlreadyExists, ApiError, UsageError
 from hekla.local.roles import PART_OF, local_access
 
 # Servers fill in defaults, so what they hold never equals what was sent; the digest of what was sent does.
 _DIGEST = "hekla.dev/schema-digest"
+_SERVED_SECONDS = 60.0
 
 
 async def furnish(app: Application) -> None:
@@ -40,6 +51,16 @@ async def install_crds(client: Client) -> None:
                 CUSTOM_RESOURCE_DEFINITION, name_of(crd), {"metadata": crd["metadata"], "spec": crd["spec"]}
             )
     await _create_missing(client, CUSTOM_RESOURCE_DEFINITION, missing)
+
+
+async def wait_for_kinds(client: Client, *, rng: random.Random) -> None:
+    """Return when the server answers for every kind of ours: a real one takes a moment after it has its CRD."""
+    try:
+        async with asyncio.timeout(_SERVED_SECONDS):
+            # Following begins with a list, and asks again until there is one.
+            await asyncio.gather(*(anext(follow(client, kind, rng=rng)) for kind in VOLCANO_KINDS))
+    except TimeoutError as error:
+        raise UsageError(f"the API server does not serve the new kinds after {_SERVED_SECONDS:.0f} s") from error
 
 
 async def install_roles(client: Client) -> None:
