@@ -32,7 +32,7 @@ def start_components(
 
     `accounts` are the kubeconfigs of the components; without them all act as the administrator.
     """
-    subprocess.run([HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True)
+    subprocess.run([HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=180, capture_output=True)
     data = directory / "node"
     commands = {
         "controllers": ["controllers"],
@@ -44,7 +44,7 @@ def start_components(
             kubeconfig = accounts[name] if accounts is not None else plane.kubeconfig
             stack.enter_context(_running(name, [*command, "--kubeconfig", str(kubeconfig)], directory))
         yield
-    subprocess.run([HEKLA, "down", "--data-dir", str(data)], check=True, timeout=60, capture_output=True)
+    subprocess.run([HEKLA, "down", "--data-dir", str(data)], check=True, timeout=180, capture_output=True)
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
         raise RuntimeError("set HEKLA_ENVTEST: the recordings want a server with nothing else on it")
     with start_control_plane(binaries, tmp_path_factory.mktemp("bare"), bare=True) as plane:
         subprocess.run(
-            [HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=60, capture_output=True
+            [HEKLA, "install", "--kubeconfig", plane.kubeconfig], check=True, timeout=180, capture_output=True
         )
         asyncio.run(_list_all(plane))
         listing = [plane.kubectl, "--kubeconfig", plane.kubeconfig, "get", "podgroups,queues", "-A"]

@@ -24,7 +24,7 @@ from hekla.local.credentials import Credentials, ensure_credentials
 from tests.eventually import eventually
 from tests.ports import free_ports
 
-_READY_SECONDS = 90.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)

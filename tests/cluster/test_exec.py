@@ -52,11 +52,11 @@ def test_commands_files_and_connections_go_in_and_out(
 
     def kubectl(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [control_plane.kubectl, "--kubeconfig", control_plane.kubeconfig, *arguments]
-        return subprocess.run(command, capture_output=True, timeout=90, input=stdin, env=environment)
+        return subprocess.run(command, capture_output=True, timeout=180, input=stdin, env=environment)
 
     with start_components(control_plane, tmp_path):
         kubectl("apply", "-f", "-", stdin=(POD.replace("local", "worker") + _OTHERS).encode())
-        assert kubectl("wait", "pod", "--all", "--for=condition=Ready", "--timeout=60s").returncode == 0
+        assert kubectl("wait", "pod", "--all", "--for=condition=Ready", "--timeout=150s").returncode == 0
         done = kubectl("exec", "house", "-c", "main", "--", "sh", "-c", "hostname; exit 7")
         assert (done.stdout, done.returncode) == (b"house\n", 7), done
         data = os.urandom(1 << 20)

@@ -26,7 +26,7 @@ def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
 
 def kubectl(cluster: ControlPlane, *arguments: str) -> str:
     done = subprocess.run(
-        [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, *arguments], capture_output=True, text=True, timeout=90
+        [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, *arguments], capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -34,7 +34,7 @@ def kubectl(cluster: ControlPlane, *arguments: str) -> str:
 
 def test_hekla_run_runs_the_gang_to_its_end(cluster: ControlPlane) -> None:
     done = subprocess.run(
-        [HEKLA, "run", EXAMPLE, "--kubeconfig", cluster.kubeconfig], capture_output=True, text=True, timeout=90
+        [HEKLA, "run", EXAMPLE, "--kubeconfig", cluster.kubeconfig], capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the sum of our ranks is 3") == 3
@@ -43,7 +43,7 @@ def test_hekla_run_runs_the_gang_to_its_end(cluster: ControlPlane) -> None:
 
 def test_kubectl_sees_the_job_as_people_know_it(cluster: ControlPlane) -> None:
     kubectl(cluster, "apply", "-f", str(EXAMPLE))
-    kubectl(cluster, "wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
+    kubectl(cluster, "wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=150s")
     assert "the sum of our ranks is 3" in kubectl(cluster, "logs", "hello-gang-worker-0")
     assert "Completed" in kubectl(cluster, "get", "vcjob", "hello-gang")
     assert "dependsOn" in kubectl(cluster, "explain", "vcjob.spec.tasks")

@@ -64,14 +64,14 @@ spec:
 
 def kubectl(plane: ControlPlane, *arguments: str, stdin: str | None = None) -> str:
     command = [plane.kubectl, "--kubeconfig", plane.kubeconfig, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, input=stdin)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, input=stdin)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def install(plane: ControlPlane, *arguments: str) -> str:
     command = [HEKLA, "install", "--kubeconfig", plane.kubeconfig, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @pytest.fixture
@@ -107,9 +107,9 @@ def test_a_gang_runs_to_its_end_with_these_rights_and_nothing_is_forbidden(
     with start_components(control_plane, tmp_path, accounts=accounts), webhook:
         kubectl(control_plane, "apply", "-f", "-", stdin=MANIFESTS)
         phase = "jsonpath={.status.state.phase}"
-        kubectl(control_plane, "wait", "vcjob/gang", f"--for={phase}=Completed", "--timeout=60s")
-        kubectl(control_plane, "wait", "pod/alone", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
-        kubectl(control_plane, "wait", "jobflow/flow", f"--for={phase}=Succeed", "--timeout=60s")
+        kubectl(control_plane, "wait", "vcjob/gang", f"--for={phase}=Completed", "--timeout=180s")
+        kubectl(control_plane, "wait", "pod/alone", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
+        kubectl(control_plane, "wait", "jobflow/flow", f"--for={phase}=Succeed", "--timeout=180s")
         assert "id_rsa" in kubectl(control_plane, "logs", "gang-worker-0")
         assert refusals(control_plane) == before
         kubectl(control_plane, "delete", "-f", "-", stdin=MANIFESTS)
@@ -153,7 +153,7 @@ def test_installing_again_leaves_the_webhook_and_its_certificate_alone(running: 
 
 def test_nothing_printed_is_a_wildcard_and_only_the_node_looks_around_in_secrets() -> None:
     command = [HEKLA, "install", "--print", "--with-node", "--image", "hekla:test"]
-    printed = subprocess.check_output(command, text=True, timeout=60)
+    printed = subprocess.check_output(command, text=True, timeout=180)
     objects = list(yaml.safe_load_all(printed))
     roles = [each for each in objects if each["kind"] in ("ClusterRole", "Role")]
     assert [each["kind"] for each in roles].count("ClusterRole") == 6

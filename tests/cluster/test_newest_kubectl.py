@@ -24,7 +24,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 def test_a_job_from_apply_to_delete(cluster: LocalCluster) -> None:
     cluster.kubectl("apply", "-f", HELLO_GANG)
-    cluster.kubectl("wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
+    cluster.kubectl("wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=150s")
     assert "hello-gang-worker-2" in cluster.kubectl("get", "vcjob,podgroup,pod", "-o", "wide")
     assert "the sum of our ranks is 3" in cluster.kubectl("logs", "-f", "hello-gang-worker-1")
     assert "Completed" in cluster.kubectl("describe", "vcjob", "hello-gang")
@@ -48,7 +48,7 @@ def test_explain_and_api_resources(cluster: LocalCluster) -> None:
 def test_streams_go_in_and_out(cluster: LocalCluster) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=POD)
     start(cluster, "listener", LISTENER)
-    cluster.kubectl("wait", "pod/echo", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("wait", "pod/echo", "--for=condition=Ready", "--timeout=150s")
     assert cluster.kubectl("exec", "-i", "echo", "--", "cat", stdin="hello\n") == "hello\n"
     assert cluster.kubectl("attach", "-i", "listener", stdin="to whom it may concern\n") == "to whom it may concern\n"
     with forwarded(cluster, "service/front", 80) as port:

@@ -42,7 +42,7 @@ def test_a_gang_gets_local_volumes_and_the_nodes_they_are_on(cluster: ControlPla
         claim_object("local", "4Gi", of="local"),
         job("local"),
     )
-    kubectl(cluster, "wait", "pvc/local", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
+    kubectl(cluster, "wait", "pvc/local", "--for=jsonpath={.status.phase}=Bound", "--timeout=150s")
     assert get(cluster, "pvc/local")["spec"]["volumeName"] == "fitting"
     eventually(lambda: nodes_of(cluster, "local") == [names[1]] * 2, what="both pods are where the volume is")
 

@@ -54,7 +54,9 @@ def kubectl(plane: ControlPlane) -> list[str | Path]:
 
 def apply(plane: ControlPlane, plugin: str, minimum: int) -> subprocess.CompletedProcess[str]:
     text = JOB.replace("PLUGIN", plugin).replace("MIN", str(minimum))
-    return subprocess.run([*kubectl(plane), "apply", "-f", "-"], input=text, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [*kubectl(plane), "apply", "-f", "-"], input=text, capture_output=True, text=True, timeout=180
+    )
 
 
 def test_a_job_is_defaulted_and_may_be_applied_twice(webhook: ControlPlane) -> None:
