@@ -7,7 +7,16 @@ import pytest
 from click.testing import CliRunner
 
 from hekla.cli.main import hekla
-from hekla.cli.upstream_flags import MOOT_FOR_SCHEDULER, boolean, chosen, feature_gates, moot, pairs
+from hekla.cli.upstream_flags import (
+    MOOT_FOR_SCHEDULER,
+    QUEUE_GATES,
+    boolean,
+    chosen,
+    feature_gates,
+    moot,
+    pairs,
+    scheduler_feature_gates,
+)
 from hekla.errors import UsageError
 
 CONTROLLERS, LATER = ("job-controller", "queue-controller", "gc-controller"), ("sharding-controller",)
@@ -65,6 +74,26 @@ def test_gates_that_say_what_is_so_are_taken() -> None:
 def test_gates_that_cannot_be_switched_are_refused(gates: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         run("--feature-gates", gates)
+
+
+@click.command()
+@scheduler_feature_gates
+def scheduler(feature_gates: dict[str, bool]) -> None:
+    click.echo(feature_gates[QUEUE_GATES])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "False"),
+        ([f"--feature-gates={QUEUE_GATES}=true,WorkLoadSupport=true"], "True"),
+        ([f"--feature-gates={QUEUE_GATES}=false"], "False"),
+    ],
+)
+def test_the_gate_of_queues_can_be_switched_for_the_scheduler(arguments: list[str], said: str) -> None:
+    assert CliRunner().invoke(scheduler, arguments, catch_exceptions=False).stdout.strip() == said
+    with pytest.raises(UsageError, match="WorkLoadSupport is always true here"):
+        CliRunner().invoke(scheduler, ["--feature-gates=WorkLoadSupport=false"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(

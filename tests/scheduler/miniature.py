@@ -90,7 +90,7 @@ class Miniature:
         self.objects[obj["kind"], meta["name"]] = obj
 
     def cache(self) -> Cache:
-        cache = Cache()
+        cache = Cache(queue_gates=True)
         for (kind, _), obj in self.objects.items():
             take_in(getattr(cache, f"put_{_PUT[kind]}"), copy.deepcopy(obj))
         return cache
@@ -123,6 +123,9 @@ class Miniature:
                 entry = {"type": "PodScheduled", "status": "False"}
                 entry |= {"reason": condition.reason, "message": condition.message}
                 changed.append(self._apply_condition(pod.name, entry, condition.nominated))
+        for pod in plan.admitted:
+            del self.objects["Pod", pod.name]["spec"]["schedulingGates"]
+            changed.append(True)
         for placement in plan.placements:
             for choice in dict.fromkeys(choice for found in placement.choices.values() for choice in found):
                 settle_claim(self.objects, choice)

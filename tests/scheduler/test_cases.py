@@ -89,6 +89,9 @@ def check(world: Miniature, expect: dict[str, Any]) -> None:
     for pod, message in expect.get("waiting", {}).items():
         assert world.node_of(pod) is None, f"{pod} was bound to {world.node_of(pod)}"
         assert message is None or world.message_of(pod) == message
+    if "gated" in expect:
+        pods = {name: obj for (kind, name), obj in world.objects.items() if kind == "Pod"}
+        assert [name for name, pod in sorted(pods.items()) if pod["spec"].get("schedulingGates")] == expect["gated"]
     if "evicted" in expect:
         assert sorted(world.evicted) == sorted(expect["evicted"])
     for pod, node in expect.get("nominated", {}).items():

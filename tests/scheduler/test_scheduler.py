@@ -507,3 +507,32 @@ async def _waits_for(stage: Stage, group: str, reason: str, text: str) -> bool:
 
 async def _says(stage: Stage, group: str, text: str) -> bool:
     return text in await stage.condition(group)
+
+
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+
+def test_a_gate_is_removed_once_the_queue_has_room_and_only_where_that_is_switched_on() -> None:
+    async def script(stage: Stage) -> None:
+        pod = {"gates": [{"name": GATE}], "annotations": {GATE: "true"}}
+        await stage.add({"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "pods": [pod]}]})
+        stage.start()
+        await asyncio.sleep(30)
+        assert (await stage.client.get(POD, "a-t-0", "default"))["spec"]["schedulingGates"] == [{"name": GATE}]
+        await stage.stop()
+        line = stage.start(SchedulerSettings(queue_gates=True))
+        tried: list[str] = []
+
+        def cut(write: str) -> str:
+            if write.startswith("PATCH") and write.endswith("pods/a-t-0") and len(tried) < 2:
+                tried.append(write)
+                return "cut"
+            return ""
+
+        line.fault = cut
+        await stage.until_bound("a-t-0")
+        assert len(tried) == 2
+        assert not (await stage.client.get(POD, "a-t-0", "default"))["spec"].get("schedulingGates")
+        await stage.stop()
+
+    on_stage(script)

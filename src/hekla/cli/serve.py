@@ -22,6 +22,7 @@ from hekla.cli.upstream_flags import (
     MOOT_FOR_CONTROLLERS,
     MOOT_FOR_SCHEDULER,
     MOOT_FOR_WEBHOOK,
+    QUEUE_GATES,
     boolean,
     chosen,
     feature_gates,
@@ -29,6 +30,7 @@ from hekla.cli.upstream_flags import (
     health_options,
     moot,
     pairs,
+    scheduler_feature_gates,
 )
 from hekla.clock import SystemClock
 from hekla.errors import Misuse, UsageError
@@ -133,7 +135,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @boolean("--disable-default-scheduler-config", help="Refuse to start without --scheduler-conf.")
 @election_options
 @health_options
-@feature_gates
+@scheduler_feature_gates
 @moot(MOOT_FOR_SCHEDULER)
 @click.option("--log-level", default="info", type=_LEVELS)
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
@@ -160,6 +162,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             priority_classes=flags["priority_class"],
             metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
             period=flags["schedule_period"],
+            queue_gates=flags["feature_gates"][QUEUE_GATES],
         )
         names, say_ready = settings.scheduler_names, _once(lambda: ready("scheduler"))
         lease = names[0] if len(names) == 1 else LEASES["scheduler"]

@@ -67,6 +67,7 @@ MOOT_FOR_WEBHOOK: Mapping[str, str] = {
 
 CONTROLLERS_TO_COME = ("hyperNode-controller", "sharding-controller", "colocation-config-controller")
 
+QUEUE_GATES = "SchedulingGatesQueueAdmission"
 _GATES: Mapping[str, bool] = {
     "WorkLoadSupport": True,
     "VolcanoJobSupport": True,
@@ -76,7 +77,7 @@ _GATES: Mapping[str, bool] = {
     "ResourceTopology": True,
     "CronVolcanoJobSupport": True,
     "CSIStorage": False,
-    "SchedulingGatesQueueAdmission": False,
+    QUEUE_GATES: False,
 }
 
 
@@ -108,6 +109,16 @@ def feature_gates(command: Command) -> Command:
     )(command)
 
 
+def scheduler_feature_gates(command: Command) -> Command:
+    """The same, as the value `feature_gates`; what pods wait for at their queue's gate can be switched."""
+    return click.option(
+        "--feature-gates",
+        callback=_read_scheduler_gates,
+        metavar="NAME=BOOL,…",
+        help=f"{QUEUE_GATES}=true, or checked.",
+    )(command)
+
+
 def health_options(command: Command) -> Command:
     """Adds --enable-healthz and --healthz-address; `health_address` reads them."""
     command = click.option("--healthz-address", default=":11251", help="Where to tell it.")(command)
@@ -127,6 +138,15 @@ def _note(flag: str, reason: str) -> Callable[[click.Context, click.Parameter, A
 
 
 def _check_gates(_ctx: click.Context, _param: click.Parameter, text: str | None) -> None:
+    _read_gates(text, switchable=())
+
+
+def _read_scheduler_gates(_ctx: click.Context, _param: click.Parameter, text: str | None) -> dict[str, bool]:
+    return _read_gates(text, switchable=(QUEUE_GATES,))
+
+
+def _read_gates(text: str | None, switchable: Collection[str]) -> dict[str, bool]:
+    gates = dict(_GATES)
     for entry in (part.strip() for part in (text or "").split(",")):
         if not entry:
             continue
@@ -135,8 +155,10 @@ def _check_gates(_ctx: click.Context, _param: click.Parameter, text: str | None)
             raise UsageError(f"--feature-gates: no gate {name!r} (known: {', '.join(sorted(_GATES))})")
         if value.lower() not in ("true", "false"):
             raise UsageError(f"--feature-gates: {entry!r} is not of the form {name}=true or {name}=false")
-        if (value.lower() == "true") != _GATES[name]:
+        if name not in switchable and (value.lower() == "true") != _GATES[name]:
             raise UsageError(f"--feature-gates: {name} is always {str(_GATES[name]).lower()} here")
+        gates[name] = value.lower() == "true"
+    return gates
 
 
 def chosen(flag: str, wishes: Iterable[str], known: Collection[str], *, later: Collection[str] = ()) -> frozenset[str]:

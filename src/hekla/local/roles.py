@@ -41,7 +41,8 @@ CONTROLLERS: tuple[Rule, ...] = (
     ("batch", "jobs", ("get",)),
 )
 SCHEDULER: tuple[Rule, ...] = (
-    ("core", "pods", ("delete", "get", "list", "watch")),
+    # Patched to let pods through the scheduling gate of their queue.
+    ("core", "pods", ("delete", "get", "list", "patch", "watch")),
     ("core", "pods/binding", ("create",)),
     ("core", "pods/status", ("patch",)),
     ("core", "namespaces nodes resourcequotas", _WATCH),

@@ -35,11 +35,16 @@ class Account:
         # Plain lists: they change, and are asked for, with every placement.
         self.allocated: list[float] = allocated.tolist()
         self.deserved = [0.0] * len(allocated)
+        self.reserved = [0.0] * len(allocated)  # for pods that were let in and have no node yet
 
     def move(self, asked: _Asked, count: int) -> None:
         """`count` pods came, or went when it is negative."""
         for column, amount in asked:
             self.allocated[column] += amount * count
+
+    def reserve(self, asked: _Asked, count: int) -> None:
+        for column, amount in asked:
+            self.reserved[column] += amount * count
 
     def objection_to_entering(self, columns: Columns, minimum: Floats, cluster: Floats) -> Unfit | None:
         """What speaks against a group of this minimum entering, with what is inside already."""
@@ -68,10 +73,10 @@ class Account:
         """`cpu: 2 asked, 3 in use, 4 <word>` for what is asked beyond the limit."""
         return "; ".join(
             f"{columns.names[column]}: {show_amount(columns.names[column], amount)} asked, "
-            f"{show_amount(columns.names[column], self.allocated[column])} in use, "
+            f"{show_amount(columns.names[column], self.allocated[column] + self.reserved[column])} in use, "
             f"{show_amount(columns.names[column], limit[column])} {word}"
             for column, amount in asked
-            if column != columns.pods and self.allocated[column] + amount > limit[column]
+            if column != columns.pods and self.allocated[column] + self.reserved[column] + amount > limit[column]
         )
 
 

@@ -49,11 +49,12 @@ class Cache:
         scheduler_names: Iterable[str] = ("volcano",),
         default_queue: str = "default",
         node_labels: Iterable[tuple[str, str]] = (),
+        queue_gates: bool = False,
     ) -> None:
         self._scheduler_names = frozenset(scheduler_names)
         self._default_queue = default_queue
         self._node_labels = frozenset(node_labels)  # a node needs one of them; without any, all nodes are ours
-        self._reader = PodReader(self._scheduler_names)
+        self._reader = PodReader(self._scheduler_names, queue_gates=queue_gates)
         self._pods: dict[str, Pod] = {}
         self._assumed: dict[str, Pod] = {}
         self._evicted: set[str] = set()

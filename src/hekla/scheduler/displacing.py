@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.queuegates import queue_room
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
@@ -175,7 +176,7 @@ def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules
         return False
     if rules.room_suffices:
         return True
-    if not tiers.queue_room(contender.state, contender.shape, 1)[0]:
+    if not queue_room(session, tiers, contender.state, contender.shape, 1, contender.pod.queue_gate)[0]:
         return False
     follows_pods = session.constraints(contender.of).follows_pods or session.is_fickle(contender.of)
     if tiers.filters_settled and not follows_pods:

@@ -52,6 +52,7 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
         evictions=tuple(
             Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
         ),
+        admitted=tuple(session.admitted),
         failures=tuple(tiers.failures.values()),
         tallies=session.tallies,
         figures=tiers.figures,

@@ -102,6 +102,7 @@ class Plan:
     queues: tuple[QueueOutcome, ...]
     resting: tuple[Group, ...] = ()  # groups that were not looked at
     evictions: tuple[Eviction, ...] = ()
+    admitted: tuple[Pod, ...] = ()  # pods to be let through the gate of their queue
     tallies: Tallies = field(default_factory=Tallies)
     figures: Callable[[], Iterable[Figure]] = tuple  # of plugins, as of the end of the cycle
     failures: tuple[PluginFailure, ...] = ()  # of plugins; what they mean for groups is in the outcomes

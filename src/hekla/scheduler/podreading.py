@@ -21,11 +21,12 @@ from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
 from hekla.scheduler.reading import Shapes
-from hekla.scheduler.rows import NO_LABELS, Condition, Pod, PodStatus, Shape
+from hekla.scheduler.rows import NO_LABELS, Condition, Pod, PodStatus, QueueGate, Shape
 
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN = "volcano.sh/cooldown-time"
+QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"  # the gate's name, and the annotation that asks for it
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _NOTHING = msgspec.Raw(b"")
 _EMPTY = (b"", b"null", b"[]", b"{}")
@@ -42,6 +43,7 @@ class Annotations(_Form):
     priority: str = msgspec.field(default="", name=TASK_PRIORITY)
     preemptable: str = msgspec.field(default="", name=PREEMPTABLE)
     cooldown: str = msgspec.field(default="", name=COOLDOWN)
+    queue_gate: str = msgspec.field(default="", name=QUEUE_GATE)
 
 
 class Metadata(_Form):
@@ -115,8 +117,9 @@ def form_of(obj: Obj) -> PodForm:
 class PodReader:
     """Reads forms into rows, and remembers what rows share."""
 
-    def __init__(self, scheduler_names: Container[str]) -> None:
+    def __init__(self, scheduler_names: Container[str], *, queue_gates: bool = False) -> None:
         self._scheduler_names = scheduler_names
+        self._queue_gates = queue_gates
         self._shapes = Shapes()
         self._by_bytes: dict[tuple[object, ...], Shape] = {}
         self._labels: dict[bytes, Mapping[str, str]] = {}
@@ -145,6 +148,7 @@ class PodReader:
             preemptable=(annotations.preemptable or labels.get(PREEMPTABLE) or "true") in _TRUE,
             preempts=spec.preemption_policy != "Never",
             spared_until=_spared_until(labels.get(COOLDOWN) or annotations.cooldown, status),
+            queue_gate=_queue_gate(spec, annotations) if self._queue_gates else QueueGate.NONE,
             priority_class=sys.intern(spec.priority_class_name or ""),
             labels=labels,
             claims=_claim_names(meta.name, spec.volumes),
@@ -285,6 +289,15 @@ def _claim_names(pod: str, volumes: msgspec.Raw) -> tuple[str, ...]:
         elif volume.get("ephemeral"):
             names.append(f"{pod}-{volume.get('name')}")
     return tuple(names)
+
+
+def _queue_gate(spec: Spec, annotations: Annotations) -> QueueGate:
+    if annotations.queue_gate != "true":
+        return QueueGate.NONE
+    if bytes(spec.scheduling_gates) in _EMPTY:
+        return QueueGate.OPENED
+    names = [gate.get("name") for gate in msgspec.json.decode(spec.scheduling_gates)]
+    return QueueGate.SHUT if names == [QUEUE_GATE] else QueueGate.NONE
 
 
 def _spared_until(cooldown: str, status: Status) -> float:

@@ -43,6 +43,14 @@ class PodStatus(IntEnum):
         return self.name.capitalize()
 
 
+class QueueGate(IntEnum):
+    """Where a pod stands that asked to be held back by a scheduling gate until its queue has room for it."""
+
+    NONE = 0  # it did not ask
+    SHUT = 1  # held by that gate and no other
+    OPENED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """A node selector term: all requirements on labels and on fields must hold."""
@@ -135,6 +143,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     preemptable: bool = True  # may be made to leave for others
     preempts: bool = True  # may make others leave
     spared_until: float = 0.0  # seconds since the epoch: till then it asks not to be made to leave
+    queue_gate: QueueGate = QueueGate.NONE
     priority_class: str = ""
     labels: Mapping[str, str] = NO_LABELS
     claims: tuple[str, ...] = ()

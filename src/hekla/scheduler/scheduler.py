@@ -27,6 +27,7 @@ from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, Disconnected
 from hekla.log import get_logger
 from hekla.metrics import serving_metrics, tell_whether_leading
+from hekla.scheduler.admissions import Admissions
 from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
@@ -60,6 +61,7 @@ class SchedulerSettings:
     metrics_address: str = ""  # where to serve figures for Prometheus; empty for nowhere
     torn_seconds: float = 20.0  # how long a gang may be bound in part before it is undone
     plugin_seconds: float = 2.0  # the longest a call of a plugin that is not ours may take
+    queue_gates: bool = False  # whether queues let pods through the scheduling gate that is theirs
     scheduled_events: int = 16  # gangs up to this size get a Scheduled event for each pod, larger ones one in all
 
 
@@ -96,8 +98,10 @@ class _Scheduler:
             scheduler_names=settings.scheduler_names,
             default_queue=settings.default_queue,
             node_labels=settings.node_labels,
+            queue_gates=settings.queue_gates,
         )
         self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
+        self._admissions = Admissions(client)
         self._watchdog = Watchdog(settings.plugin_seconds)
         self._failures = Failures(clock)
         self._metrics = SchedulerMetrics(clock) if settings.metrics_address else None
@@ -129,6 +133,7 @@ class _Scheduler:
                 tasks.create_task(source.run())
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._binder.run())
+            tasks.create_task(self._admissions.run())
             tasks.create_task(self._watch_configuration())
             await self._make_queues()
             for source in sources:
@@ -228,6 +233,7 @@ class _Scheduler:
         if self._metrics is not None:
             self._metrics.cycle_done(plan, timings, self._clock.monotonic() - started)
         self._binder.take(plan, generation)
+        self._admissions.take(plan.admitted)
         if plan.due is not None:
             self._try_again_later(max(plan.due - now, self._settings.period))
         if plan.failures:

@@ -184,6 +184,8 @@ class Session:
     crowd: Crowd = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
     movers: list[Mover] = field(default_factory=list)
+    reservers: list[Listener] = field(default_factory=list)  # told of pods let in by their queue and not placed yet
+    admitted: list[Pod] = field(default_factory=list)  # those let in by this cycle
     tags: dict[str, int] = field(default_factory=dict)  # by pod uid
     leaving: dict[str, Pod] = field(default_factory=dict)  # by uid: made to leave in this cycle, perhaps not for good
     due: float | None = None
@@ -329,14 +331,28 @@ class Session:
         self._move(state, positions, nodes, 1)
         for listener in self.listeners:
             listener(state, shape, len(positions))
+        if state.group.has_queue_gates:
+            self.reserve(state, shape, -int(np.count_nonzero(state.group.let_in[positions])))
 
     def take_back(self, state: GroupState, positions: Ints, nodes: Ints, shape: int, status: PodStatus) -> None:
         """The exact inverse of `place`."""
+        if state.group.has_queue_gates:
+            self.reserve(state, shape, int(np.count_nonzero(state.group.let_in[positions])))
         for listener in reversed(self.listeners):
             listener(state, shape, -len(positions))
         self._move(state, positions, nodes, -1)
         self._account(nodes, shape, status, -1.0)
         state.mark(positions, status, PodStatus.PENDING, -1)
+
+    def reserve(self, state: GroupState, shape: int, count: int) -> None:
+        """So many more pods (fewer, when negative) are let in and wait for a node."""
+        for reserver in self.reservers if count else ():
+            reserver(state, shape, count)
+
+    def let_in(self, state: GroupState, positions: Ints, shape: int) -> None:
+        """Have pods that their queue alone holds back, and has room for, held back no longer."""
+        self.admitted += [state.group.pods[position] for position in positions.tolist()]
+        self.reserve(state, shape, len(positions))
 
     def evict(self, state: GroupState, position: int, line: int, shape: int) -> None:
         """Count a running pod as leaving: its room is there later, its ports and its share at once."""

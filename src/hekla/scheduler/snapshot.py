@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
-from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
+from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, QueueGate, Quota, Shape
 from hekla.scheduler.storage import Storage
 
 Statuses = NDArray[np.int8]
 
 ALLOCATED_STATUSES = (PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING)
 _pod_order = attrgetter("index", "created", "uid")  # as Pod.order
-_role, _status, _gated, _priority, _claims, _condition = map(
-    attrgetter, ("role", "status", "gated", "priority", "claims", "condition")
+_role, _status, _gated, _queue_gate, _priority, _claims, _condition = map(
+    attrgetter, ("role", "status", "gated", "queue_gate", "priority", "claims", "condition")
 )
+
+_AT_QUEUE_GATES = (QueueGate.SHUT, QueueGate.OPENED)
 
 
 def among(statuses: Sequence[PodStatus]) -> Flags:
@@ -69,6 +71,9 @@ class Group:
     roles: tuple[str, ...]
     pod_priority: Ints
     gated: Flags
+    at_queue_gate: Flags  # those of them that their queue alone holds back
+    let_in: Flags  # through that gate
+    has_queue_gates: bool
     best_effort: Flags
     has_best_effort: bool
     has_claims: bool
@@ -155,11 +160,17 @@ def build_group(
     shape = np.array([shape_lines[id(pod.shape)] for pod in ordered], dtype=np.int64)
     gates = list(map(_gated, ordered))
     gated = np.array(gates, dtype=bool)
+    queue_gates = list(map(_queue_gate, ordered))
+    at_queue_gate = let_in = np.zeros(len(ordered), dtype=bool)
+    if any(queue_gates):
+        at_queue_gate, let_in = (np.array([gate is where for gate in queue_gates]) for where in _AT_QUEUE_GATES)
     without_request = [pod.shape.best_effort for pod in ordered]
     pending = are(status, PodStatus.PENDING)
     counts = tuple(np.bincount(status, minlength=len(PodStatus)).tolist())
     allocated = requests[shape[IS_ALLOCATED[status]]].sum(axis=0)
-    gated_request = requests[shape[pending & gated]].sum(axis=0) if any(gates) else np.zeros(len(allocated))
+    gated_request = np.zeros(len(allocated))
+    if any(gates):
+        gated_request = requests[shape[pending & gated & ~at_queue_gate]].sum(axis=0)
     minimum = columns.row(row.min_resources or {})
     missing = np.maximum(np.maximum(minimum - allocated, 0.0) - gated_request, 0.0)
     return Group(
@@ -172,6 +183,9 @@ def build_group(
         roles=roles,
         pod_priority=np.array(list(map(_priority, ordered)), dtype=np.int64),
         gated=gated,
+        at_queue_gate=at_queue_gate,
+        let_in=let_in,
+        has_queue_gates=any(queue_gates),
         best_effort=np.array(without_request, dtype=bool),
         has_best_effort=any(without_request),
         has_claims=any(map(_claims, ordered)),

@@ -16,7 +16,8 @@ import numpy as np
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.placing import explain, nodes_for
-from hekla.scheduler.rows import PodStatus
+from hekla.scheduler.queuegates import queue_room
+from hekla.scheduler.rows import PodStatus, QueueGate
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session
 from hekla.scheduler.snapshot import are
 from hekla.scheduler.statement import Statement
@@ -31,6 +32,7 @@ class _Run:
     positions: Ints
     of: PodClass
     role: int
+    gate: QueueGate = QueueGate.NONE
     nominated: int = -1  # the node on which room was made for it; such a run is one pod
 
 
@@ -97,7 +99,8 @@ def _work_of_candidate(session: Session, tiers: Tiers, state: GroupState, number
 
 def _work(session: Session, tiers: Tiers, state: GroupState, number: int) -> _Work:
     group = state.group
-    wanted = np.flatnonzero(are(state.status, PodStatus.PENDING) & ~group.gated & ~group.best_effort)
+    held = group.gated & ~group.at_queue_gate
+    wanted = np.flatnonzero(are(state.status, PodStatus.PENDING) & ~held & ~group.best_effort)
     if not group.row.subgroup_policies:
         return _Work(state, _runs(session, tiers, state, wanted), number)
     of = subgroups_of(group).of[wanted]
@@ -135,6 +138,8 @@ def _runs(session: Session, tiers: Tiers, state: GroupState, wanted: Ints) -> li
     if group.has_claims:
         claims = [group.pods[at].claims for at in ordered.tolist()]
         differ |= np.array([one != other for one, other in pairwise(claims)], dtype=bool)
+    if group.has_queue_gates:
+        differ |= np.diff([group.pods[at].queue_gate for at in ordered.tolist()]) != 0
     if nominated is not None:
         differ |= (nominated[1:] >= 0) | (nominated[:-1] >= 0)
     cuts = np.flatnonzero(differ) + 1
@@ -145,6 +150,7 @@ def _runs(session: Session, tiers: Tiers, state: GroupState, wanted: Ints) -> li
             ordered[start:end],
             session.class_of(state, int(ordered[start])),
             int(roles[start]),
+            group.pods[int(ordered[start])].queue_gate,
             -1 if nominated is None else int(nominated[start]),
         )
         for start, end in zip(starts, ends)
@@ -238,10 +244,13 @@ def _place_run(
         # Another pod of this role has found no node; this one would not either.
         work.runs.pop(0)
         return 0, False
+    if run.gate is QueueGate.SHUT:
+        _let_in(session, tiers, work)
+        return 0, False
     wanted = min(len(run.positions), missing)
     if missing == 1 and alone and tiers.group_ready(state):
         wanted = len(run.positions)
-    allowed, objection = tiers.queue_room(state, run.of.shape, wanted)
+    allowed, objection = queue_room(session, tiers, state, run.of.shape, wanted, run.gate)
     placed = _place(session, tiers, state, run, allowed, statement)
     if placed < allowed:
         return placed, _give_up(session, tiers, work, run.positions[placed:], run)
@@ -252,6 +261,14 @@ def _place_run(
         return placed, False
     _advance(work, placed)
     return placed, False
+
+
+def _let_in(session: Session, tiers: Tiers, work: _Work) -> None:
+    """Pods at the gate of their queue get through as far as it has room, and are placed by a later cycle."""
+    state, run = work.state, work.runs.pop(0)
+    allowed, objection = tiers.queue_room(state, run.of.shape, len(run.positions))
+    session.let_in(state, run.positions[:allowed], run.of.shape)
+    state.held_back = state.held_back or objection
 
 
 def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: int, statement: Statement) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.displacing import Rules, make_room, make_room_for_group, pods_to_try
+from hekla.scheduler.queuegates import queue_room
 from hekla.scheduler.residents import Contender, Resident, Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
@@ -114,7 +115,7 @@ def _may_preempt(session: Session, tiers: Tiers, contender: Contender) -> bool:
         return True
     if not refusals and np.all(session.free_later_on(line) >= session.request(contender.shape)):
         # It fits there and what stops it is its queue: only another pod's leaving can help.
-        return not tiers.queue_room(contender.state, contender.shape, 1)[0]
+        return not queue_room(session, tiers, contender.state, contender.shape, 1, pod.queue_gate)[0]
     return not _somebody_is_leaving(session, pod.nominated, pod.priority)
 
 

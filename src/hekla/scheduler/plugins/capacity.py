@@ -36,7 +36,7 @@ from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.queuetree import QueueTree
 from hekla.scheduler.residents import Contender, Resident
-from hekla.scheduler.rows import Queue
+from hekla.scheduler.rows import PodStatus, Queue
 from hekla.scheduler.session import GroupState, Session
 
 _LEVEL = "ancestorReclaimLevel"
@@ -67,6 +67,12 @@ class Capacity(
         self._level = max(0, arguments[_LEVEL]) if self._tree else 0
         self._accounts = self._open_tree(self._tree) if self._tree else self._open_accounts()
         session.listeners.append(self._moved)
+        session.reservers.append(self._reserve)
+        for state in session.active:
+            if state.group.has_queue_gates:
+                waiting = np.flatnonzero(state.group.let_in & (state.status == PodStatus.PENDING))
+                for shape in state.group.shape[waiting].tolist():
+                    self._reserve(state, shape, 1)
 
     # Order
 
@@ -100,7 +106,8 @@ class Capacity(
         for account in self._up_from(state.queue.name):
             for column, amount in self.session.asked(shape):
                 if column != self._columns.pods:
-                    fewer = how_many(float(account.ceiling[column]), account.allocated[column], amount, room)
+                    taken = account.allocated[column] + account.reserved[column]
+                    fewer = how_many(float(account.ceiling[column]), taken, amount, room)
                     room, tight = (fewer, account) if fewer < room else (room, tight)
         return room, None if tight is None else self._over_limit(tight, shape)
 
@@ -225,6 +232,10 @@ class Capacity(
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
         for account in self._up_from(state.queue.name):
             account.move(self.session.asked(shape), count)
+
+    def _reserve(self, state: GroupState, shape: int, count: int) -> None:
+        for account in self._up_from(state.queue.name):
+            account.reserve(self.session.asked(shape), count)
 
     def _over_limit(self, account: Account, shape: int) -> Unfit:
         sums = account.arithmetic(self._columns, self.session.asked(shape), account.ceiling.tolist(), "allowed")
