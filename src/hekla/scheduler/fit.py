@@ -48,10 +48,11 @@ class FitError:
     nodes: int
     clauses: tuple[Clause, ...]
     lacks_room: bool = False  # there is a node that would do but for its room
+    said_of: str = ""  # where nodes were not asked: what spared that
 
     @property
     def text(self) -> str:
-        headline = f"0/{self.nodes} nodes are unavailable"
+        headline = self.said_of or f"0/{self.nodes} nodes are unavailable"
         counted = sorted(f"{clause.nodes} {clause.text}" for clause in self.clauses)
         return f"{headline}: {', '.join(counted)}." if counted else headline
 

@@ -66,10 +66,15 @@ def group_text(state: GroupState, ready: bool) -> str:
     text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(sorted(counted))}"
     if state.counts[PodStatus.PENDING]:
         text += f"; Pending: {_pending_reasons(state)}"
-    origin = min(state.errors, default=None)
+    origin = _origin(state)
     if origin is not None:
         text += f". Origin reason is {state.group.pods[origin].name}: {state.errors[origin].text}"
     return text
+
+
+def _origin(state: GroupState) -> int | None:
+    """The first pod that nodes were asked about, in vain."""
+    return min(state.errors, key=lambda position: (bool(state.errors[position].said_of), position), default=None)
 
 
 def _placement(session: Session, state: GroupState) -> Placement | None:
@@ -271,7 +276,7 @@ def _allocated(session: Session, state: GroupState) -> Floats:
 def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroupPhase) -> dict[str, Any]:
     """Everything `why` needs, as plain JSON: the code, one sentence, clauses with node counts, and the arithmetic."""
     row = state.group.row
-    origin = min(state.errors, default=None)
+    origin = _origin(state)
     error = state.errors[origin] if origin is not None else None
     if error is None and state.held_back is not None:
         origin, error = _hopeless(session, tiers, state)
@@ -372,7 +377,8 @@ def _subgroup_records(state: GroupState) -> list[dict[str, Any]]:
         return []
     subgroups = subgroups_of(state.group)
     held = subgroups.held(state, READY_STATUSES, best_effort=False).tolist()
-    errors = {int(subgroups.of[position]): error.text for position, error in sorted(state.errors.items(), reverse=True)}
+    told = sorted(state.errors.items(), key=lambda item: (not item[1].said_of, -item[0]))
+    errors = {int(subgroups.of[position]): error.text for position, error in told}
     return [
         {"name": subgroup.name, "size": subgroup.size, "placed": count, "error": errors.get(position, "")}
         for position, (subgroup, count) in enumerate(zip(subgroups.each, held))

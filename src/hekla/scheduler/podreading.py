@@ -320,4 +320,5 @@ def _condition(status: Status) -> Condition | None:
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             return Condition(condition.reason or "", condition.message or "", status.nominated_node_name or "")
-    return None
+    # Others may name a node before any scheduler has said a word.
+    return Condition("", "", status.nominated_node_name) if status.nominated_node_name else None

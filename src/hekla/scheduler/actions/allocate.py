@@ -15,6 +15,7 @@ import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.fit import FitError
 from hekla.scheduler.placing import explain, nodes_for
 from hekla.scheduler.queuegates import queue_room
 from hekla.scheduler.rows import PodStatus, QueueGate
@@ -240,12 +241,13 @@ def _place_run(
 ) -> tuple[int, bool]:
     """Place the next run as far as it is needed and goes: how many were placed, and whether the turn is over."""
     state, run = work.state, work.runs[0]
-    if run.role in state.failed_roles and state.group.roles[run.role]:
-        # Another pod of this role has found no node; this one would not either.
-        work.runs.pop(0)
-        return 0, False
     if run.gate is QueueGate.SHUT:
         _let_in(session, tiers, work)
+        return 0, False
+    if run.role in state.failed_roles and state.group.roles[run.role]:
+        work.runs.pop(0)
+        if queue_room(session, tiers, state, run.of.shape, 1, run.gate)[0]:
+            _pass_over(state, run.positions, run.role)
         return 0, False
     wanted = min(len(run.positions), missing)
     if missing == 1 and alone and tiers.group_ready(state):
@@ -311,12 +313,23 @@ def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: 
     # Without a role each pod is tried, and each fails alike; with one the first failure speaks for all of them.
     told = positions[:1] if named_role or stop else positions
     state.errors.update((position, error) for position in told.tolist())
+    if named_role and not stop:
+        _pass_over(state, positions[1:], run.role)
     if run.role not in state.failed_roles:
         state.failed_roles += (run.role,)
     work.runs.pop(0)
     if stop:
         work.runs.clear()
     return stop
+
+
+def _pass_over(state: GroupState, positions: Ints, role: int) -> None:
+    """Another pod of this role has found no node; these would not either."""
+    for position in positions.tolist():
+        # parity: upstream's words, which name the pod itself.
+        name = state.group.pods[position].name
+        said = f"Task {name} with role spec {state.group.roles[role]} has already predicated failed, skip"
+        state.errors.setdefault(position, FitError(0, (), said_of=said))
 
 
 def _goes_on(state: GroupState, failed_role: int) -> bool:
