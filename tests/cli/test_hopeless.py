@@ -73,6 +73,21 @@ def test_as_long_as_something_of_the_job_runs_there_is_hope() -> None:
     assert seconds_until_given_up(hopeless, clock) is None
 
 
+def test_pods_whose_command_cannot_be_started_are_not_what_anybody_hopes_for() -> None:
+    clock = Clock()
+    hopeless = Hopeless(clock)
+    failing = pod("Running", node="n", waiting="CrashLoopBackOff")
+    failing["status"]["containerStatuses"][0]["lastState"] = {
+        "terminated": {"reason": "StartError", "message": "no such program"}
+    }
+    hopeless.look(None, [failing, pod("Running", node="n")])
+    assert seconds_until_given_up(hopeless, clock) is None
+    clock.now = 0.0
+    hopeless.look(None, [failing])
+    assert seconds_until_given_up(hopeless, clock) == 5
+    assert (hopeless.placed, hopeless.sentence) == (True, "p: no such program")
+
+
 def test_a_complaint_of_a_controller_without_any_pod_is_heard_for_a_while() -> None:
     clock = Clock()
     hopeless = Hopeless(clock)

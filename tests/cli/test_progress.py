@@ -74,6 +74,8 @@ def test_a_container_that_ends_again_and_again_is_told_though_its_pod_runs() -> 
     }
     pod = {"metadata": {"name": "j-w-0"}, "spec": {}, "status": {"phase": "Running", "containerStatuses": [crashing]}}
     assert waiting_reason(group({}), [pod]) == ("CrashLoopBackOff", "j-w-0: exit code 3, started again 2×")
+    crashing["lastState"] = {"terminated": {"exitCode": 128, "message": "no such program"}}
+    assert waiting_reason(group({}), [pod])[1] == "j-w-0: exit code 128 (no such program), started again 2×"
 
 
 def test_a_pod_that_is_told_to_end_runs_until_it_has_ended() -> None:

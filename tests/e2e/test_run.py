@@ -286,3 +286,10 @@ def test_a_job_that_cannot_be_placed_is_a_document_too(tmp_path: Path) -> None:
     assert (done.returncode, outcome["exitStatus"], outcome["phase"]) == (2, 2, "Pending")
     assert outcome["reason"] == "NotEnoughResources"
     assert "900" in outcome["message"]
+
+
+def test_a_command_that_cannot_be_started_is_not_tried_for_ever(tmp_path: Path) -> None:
+    text = JOB.replace("restartPolicy: Never", "restartPolicy: OnFailure")
+    done = run(write(tmp_path, text, command="[no-such-program]"), tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert 'example cannot start: example-main-0: exec: "no-such-program"' in done.stderr

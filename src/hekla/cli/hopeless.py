@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.reasons import Reason
-from hekla.cli.progress import stuck_reason, waiting_reason
+from hekla.cli.progress import stuck_reason, unstartable_reason, waiting_reason
 
 ABOUT_ROOM = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_OVER_QUOTA})
 
@@ -69,7 +69,9 @@ class Hopeless:
     def _obstacle(self) -> tuple[str, str]:
         if not self._pods:
             return ("", self._complaint) if self._complaint else waiting_reason(self._group, [])
-        if any((pod.get("status") or {}).get("phase") == PodPhase.RUNNING for pod in self._pods):
-            # They may bring what the others wait for, or end the job.
-            return "", ""
+        running = [pod for pod in self._pods if (pod.get("status") or {}).get("phase") == PodPhase.RUNNING]
+        failing = [unstartable_reason(pod) for pod in running]
+        if running:
+            # They may bring what the others wait for, or end the job; unless none of them ever gets to run.
+            return failing[0] if all(code for code, _ in failing) else ("", "")
         return stuck_reason(self._pods) if self.placed else waiting_reason(self._group, self._pods)

@@ -116,6 +116,15 @@ def stuck_reason(pods: Sequence[Obj]) -> tuple[str, str]:
     return "", ""
 
 
+def unstartable_reason(pod: Obj) -> tuple[str, str]:
+    """(code, sentence) for a pod that lives on a container whose command cannot be started, however often; or empty."""
+    for status in _container_statuses(pod):
+        for ended in ((status.get(state) or {}).get("terminated") or {} for state in ("state", "lastState")):
+            if ended.get("reason") == "StartError" and not (status.get("state") or {}).get("running"):
+                return "StartError", f"{pod['metadata']['name']}: {ended.get('message') or 'StartError'}"
+    return "", ""
+
+
 def _crash_reason(pods: Sequence[Obj]) -> tuple[str, str]:
     """(code, sentence) for a container that ends again and again; or empty."""
     for pod in pods:
@@ -124,7 +133,8 @@ def _crash_reason(pods: Sequence[Obj]) -> tuple[str, str]:
             if code == "CrashLoopBackOff":
                 ended = (status.get("lastState") or {}).get("terminated") or {}
                 times = f"started again {status.get('restartCount', 0)}\N{MULTIPLICATION SIGN}"
-                return code, f"{pod['metadata']['name']}: exit code {ended.get('exitCode', '?')}, {times}"
+                said = f" ({ended['message'].strip()})" if ended.get("message") else ""
+                return code, f"{pod['metadata']['name']}: exit code {ended.get('exitCode', '?')}{said}, {times}"
     return "", ""
 
 

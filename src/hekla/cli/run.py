@@ -334,11 +334,11 @@ class _Run:
 
 async def _others_run(client: Client) -> bool:
     """Whether anything runs, or is about to. Asked when nothing of our job does."""
-    from hekla.cli.progress import stuck_reason
+    from hekla.cli.progress import stuck_reason, unstartable_reason
 
     pods = [pod for pod in (await client.list(POD)).items if (pod.get("spec") or {}).get("nodeName")]
     alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES]
-    return any(not stuck_reason([pod])[0] for pod in alive)
+    return any(not stuck_reason([pod])[0] and not unstartable_reason(pod)[0] for pod in alive)
 
 
 async def _make_namespaces(client: Client, documents: list[Document], default: str) -> None:
