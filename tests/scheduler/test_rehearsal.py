@@ -96,6 +96,17 @@ def test_a_pod_that_an_empty_node_would_take_is_held_back_by_its_queue() -> None
     assert record["sentence"] == "queue q1 is at its share (cpu: 2 asked, 0 in use, 1 deserved)"
 
 
+def test_a_queue_with_room_for_some_of_a_gang_tells_which_pod_is_one_too_many() -> None:
+    given = {
+        "nodes": [{"name": "n1"}],
+        "queues": [{"name": "q1", "capability": {"cpu": 3}}],
+        "groups": [{"name": "a", "queue": "q1", "cpu": 1, "pods": 4, "min": 4}],
+    }
+    (record,) = decide(given)
+    assert record["reason"] == "QueueOverQuota"
+    assert record["sentence"] == "queue q1 is at its share (cpu: 1 asked, 3 in use, 3 deserved)"
+
+
 def test_groups_that_run_have_no_record() -> None:
     assert decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "cpu": 1, "pods": 1}]}) == []
 

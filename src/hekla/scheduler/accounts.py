@@ -69,15 +69,16 @@ class Account:
         yield from columns_of("deserved", self.deserved)
         yield from columns_of("inqueue", self.entered.tolist())
 
-    def arithmetic(self, columns: Columns, asked: _Asked, limit: Sequence[float], word: str) -> str:
-        """`cpu: 2 asked, 3 in use, 4 <word>` for what is asked beyond the limit."""
-        return "; ".join(
-            f"{columns.names[column]}: {show_amount(columns.names[column], amount)} asked, "
-            f"{show_amount(columns.names[column], self.allocated[column] + self.reserved[column])} in use, "
-            f"{show_amount(columns.names[column], limit[column])} {word}"
-            for column, amount in asked
-            if column != columns.pods and self.allocated[column] + self.reserved[column] + amount > limit[column]
-        )
+    def arithmetic(self, columns: Columns, asked: _Asked, fit: int, limit: Sequence[float], word: str) -> str:
+        """`cpu: 2 asked, 3 in use, 4 <word>` for what the next pod asks beyond the limit, once `fit` have got it."""
+        told = []
+        for column, amount in asked:
+            taken = self.allocated[column] + self.reserved[column] + amount * fit
+            if column != columns.pods and taken + amount > limit[column]:
+                name = columns.names[column]
+                asks, used, most = (show_amount(name, each) for each in (amount, taken, limit[column]))
+                told.append(f"{name}: {asks} asked, {used} in use, {most} {word}")
+        return "; ".join(told)
 
 
 def queue_figures(columns: Columns, name: str, word: str, amounts: Sequence[float]) -> Iterator[Figure]:

@@ -109,7 +109,7 @@ class Capacity(
                     taken = account.allocated[column] + account.reserved[column]
                     fewer = how_many(float(account.ceiling[column]), taken, amount, room)
                     room, tight = (fewer, account) if fewer < room else (room, tight)
-        return room, None if tight is None else self._over_limit(tight, shape)
+        return room, None if tight is None else self._over_limit(tight, shape, room)
 
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         objection = self._objection(state.queue)
@@ -237,8 +237,8 @@ class Capacity(
         for account in self._up_from(state.queue.name):
             account.reserve(self.session.asked(shape), count)
 
-    def _over_limit(self, account: Account, shape: int) -> Unfit:
-        sums = account.arithmetic(self._columns, self.session.asked(shape), account.ceiling.tolist(), "allowed")
+    def _over_limit(self, account: Account, shape: int, fit: int) -> Unfit:
+        sums = account.arithmetic(self._columns, self.session.asked(shape), fit, account.ceiling.tolist(), "allowed")
         return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its limit ({sums})")
 
     def _open_accounts(self) -> dict[str, Account]:

@@ -59,7 +59,7 @@ class Proportion(
         for column, amount in self.session.asked(shape):
             if column != self._pods:
                 room = how_many(account.deserved[column], account.allocated[column], amount, room)
-        return room, None if room == wanted else self._over_share(account, shape)
+        return room, None if room == wanted else self._over_share(account, shape, room)
 
     def may_reclaim(self, state: GroupState, shape: int) -> bool:
         return self.queue_room(state, shape, 1)[0] == 1
@@ -123,7 +123,7 @@ class Proportion(
         for account, line in zip(accounts, deserved):
             account.deserved = line.tolist()
 
-    def _over_share(self, account: Account, shape: int) -> Unfit:
+    def _over_share(self, account: Account, shape: int, fit: int) -> Unfit:
         columns, asked = self.session.snapshot.columns, self.session.asked(shape)
-        sums = account.arithmetic(columns, asked, account.deserved, "deserved")
+        sums = account.arithmetic(columns, asked, fit, account.deserved, "deserved")
         return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its share ({sums})")
