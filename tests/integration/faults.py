@@ -1,5 +1,6 @@
 """Connections in bad weather: requests refused, lost before or after their effect, late; watches closed, cut, delayed,
-repeated, expired; the component itself killed in the middle of a write; webhooks down or slow; clocks wrong.
+repeated, expired; the component itself killed in the middle of a write, or stopped for a while with its requests on
+their way; webhooks down or slow; clocks wrong.
 
 What goes wrong, and when, comes from the seed. `Trouble.end` ends it; from then on everything has to come right.
 """
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 import msgspec
 
@@ -30,32 +32,35 @@ from hekla.errors import (
     TooManyRequests,
 )
 from tests.integration.fencing import unfenced
+from tests.integration.hunting import Hunt, hunts
 from tests.integration.stage import actor
 from tests.transports import Relay, Request, Severable, refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """`faults` is the share of requests, and of pieces of watches, that go wrong; `kills` that of writes."""
+    """`faults` is the share of requests, and of pieces of watches, that go wrong; `kills` that of writes.
+
+    `lag` is by how many seconds at most everything is heard later, though nothing goes wrong.
+    """
 
     name: str
     faults: float
     kills: float
+    lag: float = 0.0
 
 
 WEATHERS = (
     Weather("calm", 0.0, 0.0),
+    Weather("slow", 0.0, 0.0, lag=2.0),
     Weather("normal", 0.01, 0.002),
     Weather("rough", 0.1, 0.01),
     Weather("hell", 0.4, 0.02),
 )
-_ODDS = (1, 3, 4, 3)
+_ODDS = (1, 2, 3, 4, 3)
 _LATENCY_SECONDS = 0.004
 _TIMEOUT_SECONDS = 20.0
 _WEBHOOK_SECONDS = 5.0
-# Whose death is sought: between two writes that belong together, chance alone would hardly ever strike.
-_PREY = ("", "", "", "controllers PUT", "controllers DELETE", "controllers PATCH", "scheduler P", "builtins DELETE")
-_PREY_KILLS = 20.0  # times as likely
 # Whose watches are worse than all others'.
 _DEAF = ("", "", "builtins", "controllers", "scheduler")
 _DEAF_FAULTS = 0.3
@@ -72,17 +77,21 @@ class Trouble:
         self.batches = self.rng.random() < 0.6
         self.longest_delay = self.rng.choice((0.2, 2.0, 20.0, 600.0))
         self.kills_left = self.rng.randint(0, 6)
-        self.prey = self.rng.choice(_PREY)
+        self.hunts: list[Hunt] = hunts(self.rng) if self.weather.faults else []
+        self.leases = self.rng.random() < 0.5  # controllers and scheduler act only while they hold a Lease
+        self.silent_until: dict[str, float] = {}  # component -> when it hears again
+        self.stopped: dict[str, asyncio.Event] = {}  # component -> when it goes on
         self.deaf = self.rng.choice(_DEAF)
         self.webhook = "up"
         self.raging = False
+        self.hunting = False
         self.over: asyncio.Event
         self.stories: list[str] = []
         self.unfenced: list[str] = []
 
     def begin(self) -> None:
         self.over = asyncio.Event()
-        self.raging = True
+        self.raging = self.hunting = True
 
     def end(self) -> None:
         self.raging = False
@@ -92,13 +101,31 @@ class Trouble:
         worst = _DEAF_FAULTS if watcher and watcher == self.deaf and self.weather.faults else 0.0
         return self.raging and self.rng.random() < max(self.weather.faults, worst)
 
-    def kills(self, request: str) -> bool:
-        """Whether the one who makes this request, "component METHOD", dies of it."""
-        likely = _PREY_KILLS if self.prey and request.startswith(self.prey) else 1.0
-        if not self.raging or self.kills_left <= 0 or self.rng.random() >= self.weather.kills * likely:
+    def kills(self) -> bool:
+        """Whether the one who makes a request dies of it."""
+        if not self.raging or self.kills_left <= 0 or self.rng.random() >= self.weather.kills:
             return False
         self.kills_left -= 1
         return True
+
+    def hunted(self, name: str, request: Request) -> str:
+        """What befalls a request that was sought out; empty for one that was not."""
+        for hunt in [hunt for hunt in self.hunts if self.hunting and hunt.strikes(name, request)]:
+            self.hunts.remove(hunt)
+            self.silent_until[name] = asyncio.get_running_loop().time() + hunt.silence
+            self.tell(f"{name} {request.place}: {hunt.fate}, silent for {hunt.silence:.1f} s")
+            return hunt.fate
+        return ""
+
+    async def hear(self, name: str) -> None:
+        """Wait until news reach a component."""
+        if name in self.stopped:
+            await self.stopped[name].wait()
+        silence = self.silent_until.get(name, 0.0) - asyncio.get_running_loop().time()
+        if silence > 0:
+            await asyncio.sleep(silence)
+        if self.raging and self.weather.lag:
+            await self.hold(self.rng.uniform(0, self.weather.lag))
 
     def tell(self, story: str) -> None:
         self.stories.append(f"{asyncio.get_running_loop().time():.3f} {story}")
@@ -127,17 +154,19 @@ class FaultyConnection(Severable):
         if trouble.raging:
             await asyncio.sleep(trouble.rng.random() * _LATENCY_SECONDS)
             self.check()
-        mortal = request.decides and trouble.kills(f"{self._name} {request.method}")
+        fault = trouble.hunted(self._name, request) or self._fault(request)
+        mortal = request.decides and trouble.kills()
         fatal = trouble.rng.choice(("before", "after")) if mortal else ""
-        fault = self._fault(request)
+        if fault.startswith("killed"):
+            fatal = fault.removeprefix("killed ")
         if fatal == "before":
             self._be_killed(f"before {request}")
         if fault in ("lost before", "timeout before"):
             raise await self._lost(fault)
         if fault == "refused":
             return self._refusal(request.method)
-        answer = await Relay.exchange(self, request)
-        self._check_fence(request, answer)
+        answer = await self._arriving(request)
+        self._judge(request, answer)
         if fatal == "after":
             self._be_killed(f"after {request}")
         self.check()
@@ -159,6 +188,7 @@ class FaultyConnection(Severable):
         """A watch, as it comes through: late, twice, in part, or not any more."""
         trouble = self._trouble
         async for chunk in chunks:
+            await trouble.hear(self._name)
             fault = trouble.rng.choice(_WATCH_FAULTS) if trouble.strikes(self._name) else ""
             if fault:
                 trouble.tell(f"{self._name} watch {path.partition('?')[0]}: {fault}")
@@ -201,9 +231,24 @@ class FaultyConnection(Severable):
         self._die(self._name)
         self.check()
 
-    def _check_fence(self, request: Request, answer: Answer) -> None:
+    async def _arriving(self, request: Request) -> Answer:
+        """Of one who was stopped, what is on its way arrives when it goes on, though it has given up by then."""
+        if self._name not in self._trouble.stopped:
+            return await Relay.exchange(self, request)
+        under_way = asyncio.create_task(self._arriving_late(request))
+        under_way.add_done_callback(_look_at)
+        return await asyncio.shield(under_way)
+
+    async def _arriving_late(self, request: Request) -> Answer:
+        await self._trouble.stopped[self._name].wait()
+        self.check()
+        return await Relay.exchange(self, request)
+
+    def _judge(self, request: Request, answer: Answer) -> None:
         if answer.status < 300 and (why := unfenced(request.method, request.path, request.body)):
             self._trouble.unfenced.append(f"I15: {self._name}: {why}")
+        if answer.status == HTTPStatus.CONFLICT and not self._trouble.weather.faults and _is_verdict(request):
+            self._trouble.unfenced.append(f"I13: {self._name} did not wait for its own writes: {request}")
 
 
 class TroubledWebhook:
@@ -254,6 +299,20 @@ class WrongClock(LoopClock):
         return super().now() + self.ahead
 
 
+def _is_verdict(request: Request) -> bool:
+    """Whether it writes the status of a Job that nobody else writes or deletes."""
+    if request.method != "PUT" or not request.path.endswith("/status"):
+        return False
+    return not any(f"/jobs/{name}/" in request.path for name in _SHARED)
+
+
+def _look_at(task: asyncio.Task[Answer]) -> None:
+    """What became of it concerns nobody any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+_SHARED = ("brief", "deleted", "phoenix", "scaled")
 _FAULTS = (
     "lost before",
     "lost before",

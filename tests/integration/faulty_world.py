@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
+import random
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
-from hekla.api.core import FINISHED_POD_PHASES
-from hekla.api.kinds import POD, Obj
-from hekla.api.meta import Key, controller_of, key_of, revision_of, uid_of
+from hekla.api.kinds import Obj
+from hekla.api.meta import controller_of
 from hekla.api.review import Admission, Reader
-from hekla.client.informer import Informer
 from hekla.client.inprocess import InProcessTransport
+from hekla.client.lease import Election, LeaseLost, LeaseSettings
+from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.errors import Disconnected
-from hekla.scheduler.binder import Binder
 from hekla.scheduler.scheduler import SchedulerSettings
+from tests.integration.beliefs import wrong_beliefs
 from tests.integration.faults import FaultyConnection, Trouble, TroubledWebhook, WrongClock
 from tests.integration.history import History
 from tests.integration.invariants import ALWAYS, AT_REST, a_gang_is_bound_together
-from tests.integration.stage import Commit, storage_of
+from tests.integration.stage import Commit
 from tests.integration.world import COMPONENTS, World
+
+# Who acts only while it holds a Lease.
+LED = ("controllers", "scheduler")
+LEASES = "default"
 
 
 class FaultyWorld(World):
@@ -65,6 +71,36 @@ class FaultyWorld(World):
 
     def clock_of(self, component: str) -> Clock:
         return self.clocks[component]
+
+    def start(self, component: str, name: str = "") -> None:
+        super().start(component, name)
+        name = name or component
+        self.running[name].task.add_done_callback(partial(self._ended, component, name))
+
+    async def _run(self, component: str, name: str, client: Client, rng: random.Random) -> None:
+        if component not in LED or not self.trouble.leases:
+            await super()._run(component, name, client, rng)
+            return
+        settings = LeaseSettings(component, LEASES, retry_period=4.0)
+        election = Election(client, settings, identity=name, clock=self.clock_of(component), rng=rng)
+        fenced = election.fenced(client)
+        self.running[name] = replace(self.running[name], client=fenced)
+        async with election.won():
+            await super()._run(component, name, fenced, rng)
+
+    def _ended(self, component: str, name: str, task: asyncio.Task[None]) -> None:
+        """One who has lost its Lease ends; whoever started it starts it again."""
+        error = None if task.cancelled() else task.exception()
+        lost = error.subgroup(LeaseLost) if isinstance(error, BaseExceptionGroup) else None
+        if lost is not None and self.running.get(name) is not None and self.running[name].task is task:
+            del self.running[name]
+            self.trouble.tell(f"{name} lost its Lease")
+            self.see_to(self._come_back(component, name))
+
+    async def _come_back(self, component: str, name: str) -> None:
+        await asyncio.sleep(self.trouble.rng.uniform(0.0, 3.0))
+        if name not in self.running and (self.trouble.raging or name in COMPONENTS):
+            self.start(component, name)
 
     def admission(self, reader: Reader) -> Admission:
         return TroubledWebhook(super().admission(reader), self.trouble)
@@ -112,39 +148,15 @@ class FaultyWorld(World):
         for holds in AT_REST:
             self._complain(holds(self.history))
         self._complain(self.trouble.unfenced)
-        self._complain(self._stale_copies())
+        self._complain(wrong_beliefs({id(each.client): name for name, each in self.running.items()}, self.store))
         self._complain(f"I13: {name} has ended" for name, each in self.running.items() if each.task.done())
 
     def judge_quiet(self, since: float) -> None:
         """I10: what has come to rest is not written again and again."""
         for (resource, key), moments in self.history.writes.items():
             late = sum(1 for moment in moments if moment > since)
-            if late > 5 and resource not in ("/events", "/nodes"):
+            if late > 5 and resource not in ("/events", "/nodes", "coordination.k8s.io/leases"):
                 self._complain([f"I10: {resource} {key} was written {late} times though nothing changed"])
-
-    def _stale_copies(self) -> list[str]:
-        """I13: what components believe equals what the store holds."""
-        names = {id(each.client): name for name, each in self.running.items()}
-        problems = []
-        for found in gc.get_objects():
-            if isinstance(found, Informer) and id(found._client) in names:
-                truth = {
-                    Key(entry.key.namespace, entry.key.name): entry.revision
-                    for entry in self.store.entries(storage_of(found.kind))
-                }
-                copy = {key_of(obj): revision_of(obj) for obj in found.all()}
-                if truth != copy and not found._field_selector and not found._label_selector:
-                    odd = sorted(map(str, dict(truth.items() ^ copy.items())))
-                    problems.append(f"I13: {names[id(found._client)]} has an old copy of {found.kind.plural} {odd}")
-            elif isinstance(found, Binder) and id(found._client) in names:
-                problems += [
-                    f"I13: the scheduler believes {pod['metadata']['name']} to be otherwise"
-                    for pod in self.store.objects(POD)
-                    if pod["status"].get("phase") not in FINISHED_POD_PHASES
-                    and (known := found._cache.pod(uid_of(pod))) is not None
-                    and (known.node or "") != (pod["spec"].get("nodeName") or "")
-                ]
-        return problems
 
     def _judge(self, commit: Commit) -> None:
         moment = self.history.take(commit)

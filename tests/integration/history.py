@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from hekla.api.batch import TASK_SPEC
 from hekla.api.core import FINISHED_POD_PHASES
-from hekla.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind, Obj
+from hekla.api.kinds import JOB, LEASE, NODE, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.meta import annotations_of, controller_of, is_deleting, name_of, uid_of
 from hekla.api.pod_resources import pod_requests
 from hekla.api.quantity import parse
@@ -70,8 +70,8 @@ class History:
         self.disturbed: set[str] = set()  # uids of PodGroups that lost a member, bound or not, or were changed
         self.used: dict[str, Amounts] = defaultdict(lambda: defaultdict(Decimal))  # node -> what its pods ask for
         self.made: Counter[tuple[str, str]] = Counter()  # uid of a Job, name of a pod -> how often it was made
-        self.ended_by: dict[str, str] = {}  # uid of a Job -> who wrote that it has ended
-        self.late: set[str] = set()  # uids of what was made for an ended Job by one who had not written that
+        self.leader: dict[str, str] = {}  # component -> who holds its Lease
+        self.late: set[str] = set()  # uids of what was made for an ended Job by one who did not lead any more
         self.displaced: set[str] = set()  # uids of Jobs of which the scheduler removed a pod
         self.restarts: dict[str, int] = defaultdict(int)  # uid of a Job -> how often it went into Restarting
         self.evicted: dict[str, float] = {}  # uid of a pod -> when the scheduler chose it as a victim
@@ -89,7 +89,7 @@ class History:
             steps.append(self._step(key[0], obj, change.type is ChangeType.DELETED, change.entry.revision))
         moment = Moment(commit.at, commit.actor, tuple(steps))
         for step in steps:
-            self._note_end(step, commit.actor)
+            self._note_late(step, commit.actor)
         if "scheduler" in commit.actor:
             self._note_displaced(moment)
         return moment
@@ -167,13 +167,19 @@ class History:
         if step.after is not None and is_victim(step.after) and not is_victim(step.before):
             self.evicted[uid_of(step.after)] = self.now
 
-    def _note_end(self, step: Step, actor: str) -> None:
-        if step.is_of(JOB) and phase_of(step.after) in ENDED and phase_of(step.before) not in ENDED:
-            self.ended_by[uid_of(step.obj)] = actor
+    def _note_late(self, step: Step, actor: str) -> None:
+        """To make something has no precondition: what a leader sent off in its last moment cannot be refused."""
+        if step.is_of(LEASE) and step.after is not None:
+            self.leader[name_of(step.obj)] = str(step.after["spec"].get("holderIdentity") or "")
         owner = controller_of(step.obj) if step.before is None else None
         job = self.get(JOB, owner["uid"]) if owner is not None else None
-        if job is not None and phase_of(job) in ENDED and self.ended_by[uid_of(job)] != actor:
+        if job is not None and phase_of(job) in ENDED and self.is_deposed(actor):
             self.late.add(uid_of(step.obj))
+
+    def is_deposed(self, actor: str) -> bool:
+        """Whether it is of those who act only with a Lease, and somebody else holds that."""
+        component = actor.rpartition(" ")[2]
+        return component in self.leader and self.leader[component] != actor
 
     def _note_displaced(self, moment: Moment) -> None:
         for step in moment.of(POD):

@@ -238,7 +238,7 @@ def an_ended_job_runs_nothing(history: History) -> Iterator[str]:
 
 
 def an_ended_job_leaves_only_pods(history: History) -> Iterator[str]:
-    """I4: but for what a deposed leader made late, which only its Lease keeps it from. Its group goes all the same."""
+    """I4: but for what a deposed leader had sent off and nobody could refuse. Its group goes all the same."""
     ended = {uid_of(job): name_of(job) for job in history.objects(JOB) if phase_of(job) in ENDED}
     for kind in _OWNED:
         for obj in history.objects(kind) if kind is not POD else ():

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from hekla.api.kinds import NODE, POD, QUEUE, Obj
@@ -13,7 +14,7 @@ from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
 from hekla.api.scheduling import DEFAULT_QUEUE
 from hekla.errors import Conflict, NotFound
 from tests import make
-from tests.integration.faulty_world import FaultyWorld
+from tests.integration.faulty_world import LED, FaultyWorld
 from tests.integration.history import is_finished
 from tests.integration.world import COMPONENTS
 
@@ -32,22 +33,46 @@ async def all_die(world: FaultyWorld) -> None:
     await asyncio.gather(*(world.crash(name, away) for name in COMPONENTS))
 
 
-async def an_old_leader_goes_on(world: FaultyWorld) -> None:
-    """Two of one kind at work for up to half a minute, as after a change of leader."""
+async def two_are_at_work(world: FaultyWorld) -> None:
+    """Two of one kind that have no Lease, for up to half a minute."""
     rng = world.trouble.rng
     # Two schedulers can both be right about the same room, and only a server that looks can tell them.
-    name = rng.choice(
-        ("controllers", "scheduler", "builtins") if world.trouble.batches else ("controllers", "builtins")
-    )
-    twin = f"old {name}"
-    if twin in world.running:
+    name = "scheduler" if world.trouble.batches and not world.trouble.leases and rng.random() < 0.5 else "builtins"
+    async with _another(world, name, f"old {name}") as began:
+        if began:
+            await world.trouble.hold(rng.uniform(1, 30))
+
+
+async def a_leader_is_stopped(world: FaultyWorld) -> None:
+    """It stands still, with its requests on their way, for so long that another may lead; then it goes on."""
+    trouble, rng = world.trouble, world.trouble.rng
+    name = rng.choice(LED)
+    if not trouble.leases or name not in world.running:
         return
-    world.trouble.tell(f"{twin} begins")
-    world.start(name, twin)
-    await world.trouble.hold(rng.uniform(1, 30))
-    if twin in world.running:
-        await world.kill(twin)
-    world.trouble.tell(f"{twin} ends")
+    async with _another(world, name, f"other {name}"):
+        await trouble.hold(rng.uniform(0, 5))
+        if name in trouble.stopped:
+            return
+        trouble.tell(f"{name} is stopped")
+        trouble.stopped[name] = asyncio.Event()
+        await asyncio.sleep(rng.choice((3.0, 12.0, 20.0, 40.0)))
+        trouble.stopped.pop(name).set()
+        trouble.tell(f"{name} goes on")
+        await trouble.hold(rng.uniform(0, 20))
+
+
+@asynccontextmanager
+async def _another(world: FaultyWorld, component: str, name: str) -> AsyncIterator[bool]:
+    """One more of a component, for a while; False when there is one already."""
+    if name in world.running:
+        yield False
+        return
+    world.trouble.tell(f"{name} begins")
+    world.start(component, name)
+    yield True
+    if name in world.running:
+        await world.kill(name)
+    world.trouble.tell(f"{name} ends")
 
 
 async def a_node_is_lost(world: FaultyWorld) -> None:
@@ -132,7 +157,9 @@ MENU: tuple[Mischief, ...] = (
     somebody_dies,
     somebody_dies,
     all_die,
-    an_old_leader_goes_on,
+    two_are_at_work,
+    a_leader_is_stopped,
+    a_leader_is_stopped,
     a_node_is_lost,
     a_node_shrinks,
     a_pod_fails,

@@ -86,6 +86,13 @@ async def _delete(world: FaultyWorld, role: Role) -> None:
         await world.client.delete(JOB, role.name, "default", propagation=propagation)
 
 
+async def _leave_at_last(world: FaultyWorld, role: Role) -> None:
+    """When nobody is started again any more, and would find what was left undone."""
+    await world.trouble.over.wait()
+    await asyncio.sleep(30)
+    await _delete(world, role)
+
+
 async def _make_again(world: FaultyWorld, role: Role) -> None:
     for _ in range(world.trouble.rng.randint(1, 3)):
         await _delete(world, role)
@@ -177,6 +184,10 @@ ROLES: tuple[Role, ...] = (
         late=_COMPLETED,
     ),
     Role("deleted", job("deleted", 3, seconds=ENDLESS), frozenset({GONE}), frozenset({GONE}), _delete),
+    Role(
+        "farewell", job("farewell", 2, seconds=ENDLESS, plugins=_WITH_KEYS), frozenset({GONE}), frozenset({GONE}),
+        _leave_at_last, room=2,
+    ),
     Role("phoenix", job("phoenix", 2, seconds=4), _COMPLETED, _MAYBE, _make_again, retries=0),
     Role("led", new_job("led", _LEADER, minAvailable=3), _COMPLETED, _MAYBE, retries=0),
     Role("scaled", job("scaled", 1, seconds=ENDLESS), _RUNNING, _MAYBE, _scale, room=2, retries=0),

@@ -24,7 +24,7 @@ def test_all_comes_right_after_any_trouble(seed: int) -> None:
 def test_trouble_is_repeated_by_its_seed(seed: int) -> None:
     first, second = rehearse(seed), rehearse(seed)
     assert first == second
-    assert first.commits > 100
+    assert first.commits > 50
 
 
 def test_another_process_with_other_hashes_repeats_it_too() -> None:

@@ -12,6 +12,7 @@ from hekla.client.inprocess import InProcessTransport
 from hekla.client.transport import Answer
 from hekla.errors import Disconnected, ServiceUnavailable
 from tests import make
+from tests.integration.beliefs import wrong_beliefs
 from tests.integration.stage import Commit, actor, storage_of
 from tests.integration.test_whole_system import job
 from tests.integration.world import World, in_world
@@ -143,6 +144,24 @@ def test_what_one_makes_who_has_not_heard_of_a_jobs_end_goes_too() -> None:
         made = {"steady", "steady-svc"}
         await world.until(lambda: made <= {name_of(one) for one in _objects(world)}, "the old leader makes them again")
         await world.until(lambda: not _objects(world), "they are gone")
+
+    in_world(script, world=world)
+
+
+def test_nothing_is_remembered_of_a_job_that_goes_while_it_is_looked_at() -> None:
+    """It had been forgotten when it went, and then the look that was under way remembered its gang."""
+    world = StallingWorld("controllers", "/nothing", until_told="POST /api/v1/namespaces/default/configmaps")
+
+    async def script(_: World) -> None:
+        await world.client.create(JOB, job("steady"))
+        await world.until_phase("Pending", "steady")
+        await asyncio.sleep(1)
+        await world.client.delete(JOB, "steady", "default")
+        await world.until_gone("steady")
+        await asyncio.sleep(1)
+        world.told.set()
+        await asyncio.sleep(60)
+        assert wrong_beliefs({id(each.client): name for name, each in world.running.items()}, world.store) == []
 
     in_world(script, world=world)
 

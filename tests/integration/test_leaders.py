@@ -7,7 +7,6 @@ decided on (I15).
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,12 +14,11 @@ import pytest
 from hekla.api.kinds import EVENT, JOB, LEASE, POD, Obj
 from hekla.api.meta import name_of, uid_of
 from hekla.client.inprocess import InProcessTransport
-from hekla.client.lease import Election, LeaseLost, LeaseSettings
-from hekla.client.rest import Client
+from hekla.client.lease import LeaseLost
 from hekla.client.transport import Answer, Transport
 from tests import make
 from tests.integration.faults import FaultyConnection
-from tests.integration.faulty_world import FaultyWorld
+from tests.integration.faulty_world import LEASES, LED, FaultyWorld
 from tests.integration.invariants import ALWAYS, a_gang_is_bound_together
 from tests.integration.roles import ENDLESS
 from tests.integration.stage import Commit, perform, storage_of
@@ -76,12 +74,13 @@ class TwoOfEach(FaultyWorld):
     def __init__(self, *, batches: bool = True) -> None:
         super().__init__(0, nodes=2)
         self.trouble.batches = batches
+        self.trouble.leases = True
         self._always = tuple(one for one in ALWAYS if batches or one is not a_gang_is_bound_together)
         self.networks: dict[str, Detaining] = {}
 
     async def __aenter__(self) -> TwoOfEach:
         await super().__aenter__()
-        for component in ("scheduler", "controllers"):
+        for component in LED:
             self.start(component, f"other {component}")
         return self
 
@@ -90,17 +89,11 @@ class TwoOfEach(FaultyWorld):
         return FaultyConnection(self.networks[name], name, self.trouble, self._died)
 
     def holder(self, component: str) -> str:
-        lease = self.store.object(LEASE, component, "default") or {}
+        lease = self.store.object(LEASE, component, LEASES) or {}
         return str((lease.get("spec") or {}).get("holderIdentity"))
 
-    async def _run(self, component: str, name: str, client: Client, rng: random.Random) -> None:
-        if component not in ("scheduler", "controllers"):
-            await super()._run(component, name, client, rng)
-            return
-        settings = LeaseSettings(component, "default")
-        election = Election(client, settings, identity=name, clock=self.clock, rng=rng)
-        async with election.won():
-            await super()._run(component, name, election.fenced(client), rng)
+    def _ended(self, component: str, name: str, task: asyncio.Task[None]) -> None:
+        """Who has lost its Lease stays away."""
 
     async def deposed(self, component: str) -> None:
         """Wait for the other to lead; the first has ended by then."""

@@ -105,11 +105,20 @@ class JobController:
         sources.queues.subscribe(self._queue_changed)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One look at a Job; returns the seconds after which a delayed action is due."""
-        # 1. What is there?
         obj = self._sources.jobs.get(key.name, key.namespace)
         if obj is None or is_deleting(obj):
             return None
+        try:
+            return await self._look(obj)
+        finally:
+            # Where it has gone meanwhile, it was forgotten before this look was over.
+            now = self._sources.jobs.get(key.name, key.namespace)
+            if now is None or uid_of(now) != uid_of(obj):
+                self._forget(uid_of(obj))
+
+    async def _look(self, obj: Obj) -> float | None:
+        """One look at a Job; returns the seconds after which a delayed action is due."""
+        # 1. What is there?
         scene = self._scene(obj)
         job = scene.job
         # 2. What has happened, and what do Commands and policies say to it?
@@ -336,15 +345,17 @@ class JobController:
 
     def _job_changed(self, update: Update) -> None:
         if update.new is None:
-            uid = update.obj["metadata"].get("uid", "")
-            self._waiting.pop(uid, None)
-            self._groups.pop(uid, None)
-            self._read.pop(uid, None)
-            self._objects.forget(uid)
+            self._forget(uid_of(update.obj))
         if job_moved(update):
             self.runner.enqueue(key_of(update.obj))
         else:
             self.runner.heard(key_of(update.obj))
+
+    def _forget(self, uid: str) -> None:
+        self._waiting.pop(uid, None)
+        self._groups.pop(uid, None)
+        self._read.pop(uid, None)
+        self._objects.forget(uid)
 
     def _pod_changed(self, update: Update) -> None:
         news = self._pods.update(update)
