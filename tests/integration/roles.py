@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hekla.api.kinds import COMMAND, JOB, POD_GROUP, QUEUE, SECRET, Obj
-from hekla.api.meta import is_owned_by
+from hekla.api.meta import controller_of, is_owned_by
 from hekla.errors import AlreadyExists, Conflict, NotFound
 from tests import make
 from tests.integration.faulty_world import FaultyWorld
@@ -27,6 +27,7 @@ GONE = "gone"
 _COMPLETED, _FAILED, _RUNNING = frozenset({"Completed"}), frozenset({"Failed"}), frozenset({"Running"})
 # A gang that has lost a member and has no policy for it may wait for ever, as upstream's does.
 _MAYBE = frozenset({"Completed", "Failed", "Running", "Pending"})
+_AT_WORK = ("Pending", "Running")
 _SOME_SECONDS = 12.0
 
 
@@ -143,7 +144,7 @@ async def _wait_outside(world: FaultyWorld, role: Role) -> None:
     await world.trouble.over.wait()
     await asyncio.sleep(60)
     # An accident of the other's pod may have made room already.
-    waits = _group_phase(world, role) == "Pending"
+    waits = _group_phase(world, role.name) == "Pending"
     queue = await world.client.get(QUEUE, "small")
     if waits:
         await world.client.create(COMMAND, make.command("CloseQueue", queue, "Queue"))
@@ -152,7 +153,7 @@ async def _wait_outside(world: FaultyWorld, role: Role) -> None:
     await world.client.delete(JOB, "filler", "default")
     if waits:
         await asyncio.sleep(60)
-        assert _group_phase(world, role) == "Pending", f"I11: {role.name} was let into a closed queue"
+        assert _group_phase(world, role.name) == "Pending", f"I11: {role.name} was let into a closed queue"
         await world.client.create(COMMAND, make.command("OpenQueue", queue, "Queue"))
 
 
@@ -252,7 +253,26 @@ def end_of(world: FaultyWorld, role: Role) -> str:
 
 def ends_of(world: FaultyWorld, role: Role) -> frozenset[str]:
     ends = role.touched if role.name in world.touched else role.ends
+    if _is_crowded_out(world, role):
+        ends |= {"Pending"}
     return ends | role.late if any(clock.was_wrong for clock in world.clocks.values()) else ends
+
+
+def _is_crowded_out(world: FaultyWorld, role: Role) -> bool:
+    """Whether there is no room beside gangs that accidents left short of members.
+
+    Those wait for ever with the room they were let in with, as upstream's do.
+    """
+    short = [name for name in world.touched if name != role.name and _holds_room_in_vain(world, name)]
+    held = sum(int(world.job(name)["spec"]["minAvailable"]) for name in short)
+    at_work = [pod for pod in world.pods() if pod["spec"].get("nodeName") and pod["status"]["phase"] in _AT_WORK]
+    used = sum((controller_of(pod) or {}).get("name") not in short for pod in at_work)
+    cores = sum(int(node.cpu) for node in world.nodes)
+    return bool(short) and used + held + int(role.job["spec"]["minAvailable"]) > cores
+
+
+def _holds_room_in_vain(world: FaultyWorld, job: str) -> bool:
+    return bool(world.job(job)) and world.phase(job) == "Pending" and _group_phase(world, job) == "Inqueue"
 
 
 async def _command(world: FaultyWorld, role: Role, action: str) -> None:
@@ -282,8 +302,8 @@ async def _open_queue(world: FaultyWorld, name: str, **spec: Any) -> None:
     await world.until(lambda: _queue_state(world, name) == "Open", f"{name} is open")
 
 
-def _group_phase(world: FaultyWorld, role: Role) -> str:
-    groups = [group for group in world.store.objects(POD_GROUP) if is_owned_by(group, world.job(role.name))]
+def _group_phase(world: FaultyWorld, job: str) -> str:
+    groups = [group for group in world.store.objects(POD_GROUP) if is_owned_by(group, world.job(job))]
     return str((groups[0].get("status") or {}).get("phase") or "") if groups else ""
 
 
