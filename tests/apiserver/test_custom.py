@@ -97,6 +97,18 @@ def test_what_a_later_rule_forbids_may_stay_and_may_not_come() -> None:
     with_server(script)
 
 
+def test_what_python_takes_for_equal_is_another_value() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        made = await rig.client.create(WIDGET, widget(size=1))
+        for wrong in (True, 1.5):
+            with pytest.raises(Invalid, match=r"spec\.size in body must be of type integer"):
+                await rig.client.update(WIDGET, {**made, "spec": {**made["spec"], "size": wrong}})
+        assert (await rig.client.get(WIDGET, "w", "default"))["spec"]["size"] is not True
+
+    with_server(script)
+
+
 def test_an_update_is_pruned_where_it_differs_and_keeps_its_order() -> None:
     async def script(rig: Rig) -> None:
         await rig.define_widgets()

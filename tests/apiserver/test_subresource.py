@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from hekla.api.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET
-from hekla.errors import Conflict, NotFound
+from hekla.apiserver.store.store import Key
+from hekla.errors import Conflict, Invalid, NotFound
 from tests.apiserver.rig import Rig, pod, with_server
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -33,6 +34,20 @@ def test_a_bound_pod_no_longer_waits_for_the_node_it_was_promised() -> None:
         await rig.client.update_status(POD, {**made, "status": {**made["status"], "nominatedNodeName": "n1"}})
         await rig.client.bind("default", "p", "n2", uid=made["metadata"]["uid"])
         assert "nominatedNodeName" not in (await rig.client.get(POD, "p", "default"))["status"]
+
+    with_server(script)
+
+
+def test_a_pod_that_came_in_under_older_rules_is_still_reported_on_and_deleted() -> None:
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(POD, pod())
+        made["spec"]["containers"][0]["terminationMessagePolicy"] = "Whenever"
+        await rig.store.write(Key("/pods", "default", "p"), lambda _: made)
+        told = await rig.client.patch(POD, "p", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+        assert told["status"]["phase"] == "Succeeded"
+        with pytest.raises(Invalid, match="terminationMessagePolicy"):
+            await rig.client.patch(POD, "p", {"spec": {"activeDeadlineSeconds": 5}}, "default")
+        await rig.client.delete(POD, "p", "default")
 
     with_server(script)
 

@@ -73,6 +73,24 @@ def test_what_is_refused_for_a_while_is_completed_and_nothing_is_removed() -> No
     on_stage(script)
 
 
+def test_a_gang_that_was_completed_is_no_longer_torn_whatever_it_loses_then() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        await own_pods(stage)
+        line = stage.start(SETTINGS, batches=False)
+        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
+        await asyncio.sleep(2)
+        line.fault = lambda write: ""
+        await stage.until_bound(*MEMBERS)
+        for name, phase in zip(MEMBERS, ("Running", "Running", "Failed"), strict=True):
+            await stage.client.patch(POD, name, {"status": {"phase": phase}}, "default", subresource="status")
+        await asyncio.sleep(60)
+        assert await present(stage) == list(MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_member_deleted_on_its_way_is_waited_for() -> None:
     async def script(stage: Stage) -> None:
         await stage.add(GANG)

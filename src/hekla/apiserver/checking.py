@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from hekla.apiserver.invalid import Problem, duplicate, invalid, required, too_long, too_many, unsupported, wrong_type
 from hekla.apiserver.schema import Node
 
@@ -75,6 +77,11 @@ def _name(value: Any) -> str:
     return _NAMES[type(value)]
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are written alike in JSON; to Python, 1, 1.0 and true are equal."""
+    return bool(one == other) and msgspec.json.encode(one) == msgspec.json.encode(other)
+
+
 def _where(path: str) -> str:
     return f"{path} in body"
 
@@ -93,7 +100,7 @@ def _check_object(value: dict[str, Any], node: Node, path: str, problems: list[P
     properties = node.properties or {}
     for name in sorted(value):
         child = properties.get(name) or node.additional
-        if child is not None and not (name in old and old[name] == value[name]):
+        if child is not None and not (name in old and same(old[name], value[name])):
             _check(value[name], child, _join(path, name), problems, old.get(name))
 
 

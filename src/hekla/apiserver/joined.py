@@ -19,6 +19,7 @@ from hekla.api.batches import BATCH_PATH, REQUEST_BATCH
 from hekla.apiserver.request import JSON, Request, Response, json_response
 from hekla.errors import BadRequest
 
+_MOST = 64
 Answer = Callable[[Request], Coroutine[None, None, Response]]
 
 
@@ -41,6 +42,8 @@ async def answer_joined(request: Request, answer: Answer) -> Response:
         items = _decode(request.body).items
     except msgspec.DecodeError as error:
         raise BadRequest(f"{REQUEST_BATCH.kind}: {error}", details={}) from error
+    if len(items) > _MOST:
+        raise BadRequest(f"{REQUEST_BATCH.kind}: {len(items)} requests, at most {_MOST} are taken", details={})
     requests = [_alone(item, request) for item in items]
     async with asyncio.TaskGroup() as group:
         answers = [group.create_task(answer(one)) for one in requests]

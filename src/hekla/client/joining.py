@@ -80,6 +80,7 @@ class JoiningTransport:
         self._inner = inner
         self._offered: bool | None = None
         self._open: _Company | None = None
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def send(
         self,
@@ -103,38 +104,36 @@ class JoiningTransport:
         return self._inner.stream(method, path, headers=headers)
 
     async def close(self) -> None:
+        for sending in self._sending:
+            sending.cancel()
         await self._inner.close()
 
     async def _send_in_company(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer | None:
         """The answer; None when there was no company."""
         company = self._open
-        leads = company is None or len(company.items) == _MOST
-        if company is None or leads:
+        if company is None or len(company.items) == _MOST:
             company = self._open = _Company()
-        answer = company.join(method, path, headers.get("Content-Type", _JSON), body)
-        if leads:
-            await self._lead(company, headers)
-        return await answer
+            # Nobody's own: who gives up waiting for his answer takes nobody else's along.
+            sending = asyncio.create_task(self._send_all(company, headers))
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
+        return await company.join(method, path, headers.get("Content-Type", _JSON), body)
 
-    async def _lead(self, company: _Company, headers: Mapping[str, str]) -> None:
+    async def _send_all(self, company: _Company, headers: Mapping[str, str]) -> None:
+        """Begins in the next turn: until then others join."""
         try:
-            # 1. Wait for those who come in the same turn.
-            await asyncio.sleep(0)
             self._close(company)
-            # 2. Alone, or to a server that knows nothing of it, everybody goes as ever.
+            # Alone, or to a server that knows nothing of it, everybody goes as ever.
             if len(company.items) == 1 or not await self._is_offered(headers):
                 company.part()
                 return
-            # 3. All together.
             body = msgspec.json.encode({"items": company.items})
             sent = {**headers, "Content-Type": _JSON}
             company.answer(await self._inner.send("POST", REQUEST_BATCH.path(), body=body, headers=sent))
         except (Disconnected, msgspec.DecodeError) as error:
             company.fail(str(error))
         finally:
-            # Cancelled: whether the others' writes were made nobody can say.
-            self._close(company)
-            company.fail("the request it was joined with was given up")
+            company.fail("the connection was closed")
 
     def _close(self, company: _Company) -> None:
         if self._open is company:

@@ -81,6 +81,7 @@ class TornGangs:
         errors = [f"{pod.name}: {answer}" for pod, answer in zip(pods, answers) if answer is not None]
         if group is None:
             return
+        self._mend(group, {pod.uid for pod, answer in zip(pods, answers) if answer is None})
         if not errors:
             self._undone.discard(group)
             return
@@ -90,6 +91,17 @@ class TornGangs:
             known.refused, known.whole = errors[0], known.whole or tear.whole
             known.subgroups |= tear.subgroups
             self._due.add_after(group, self._patience)
+
+    def _mend(self, group: Key, taken: set[str]) -> None:
+        """Forget tears that are closed now: what such a gang loses later is its controller's to repair."""
+        tear, row = self._tears.get(group), self._cache.group(group)
+        if tear is None or row is None:
+            return
+        held = [pod for pod in self._cache.members(group) if pod.status in _HELD or pod.uid in taken]
+        tear.whole = tear.whole and not has_minimum(row, held)
+        tear.subgroups -= {part for part, pods in by_subgroup(row, held).items() if len(pods) >= part.size}
+        if not tear.whole and not tear.subgroups:
+            del self._tears[group]
 
     def _tear(self, group: Key, pods: Sequence[Pod], refused: Sequence[Pod]) -> _Tear:
         """Where some of the pods were taken and others refused, and nobody was before.

@@ -120,7 +120,7 @@ def _dns_problems(spec: Obj, path: str) -> list[Problem]:
     for index, server in enumerate(servers):
         problems += address_problems(server, f"{path}.nameservers[{index}]")
     for index, search in enumerate(config.get("searches") or ()):
-        if not _SEARCH.fullmatch(search.removesuffix(".")):
+        if search != "." and not _SEARCH.fullmatch(search.removesuffix(".")):
             problems.append(invalid(f"{path}.searches[{index}]", search, _SEARCH_TEXT))
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):

@@ -29,14 +29,10 @@ _LEAST_QUOTA = 1_000
 
 @dataclass(frozen=True)
 class Cgroups:
-    """`roots`: our own folder in each hierarchy, by controller; in v2 one folder stands for all.
-
-    `opened`: what the group above hands down because we asked it to.
-    """
+    """`roots`: our own folder in each hierarchy, by controller; in v2 one folder stands for all."""
 
     roots: dict[str, str]
     unified: bool
-    opened: tuple[str, ...] = ()
 
     def create(self, name: str, container: Obj) -> list[str]:
         """Make a container's groups with its limits in force; the folders a process must join. Raises OSError."""
@@ -80,9 +76,6 @@ class Cgroups:
                     _remove(folder)
             if not prefix:
                 _remove_when_empty(Path(root))
-                for each in self.opened:
-                    with contextlib.suppress(OSError):  # others have come to use it
-                        (Path(root).parent / _HANDED_DOWN).write_text(f"-{each}")
 
 
 def limit_files(container: Obj, controller: str, *, unified: bool) -> list[tuple[str, str]]:
@@ -130,7 +123,7 @@ def missing_for_cgroups() -> str:
 def recorded_cgroups(data_dir: Path) -> Cgroups | None:
     """What an earlier agent found."""
     known = records.read(str(data_dir / RECORD))
-    return Cgroups(known["roots"], known["unified"], tuple(known.get("opened", ()))) if known else None
+    return Cgroups(known["roots"], known["unified"]) if known else None
 
 
 def _unified(name: str) -> Cgroups | None:
@@ -143,7 +136,6 @@ def _unified(name: str) -> Cgroups | None:
             continue
         root = parent / name
         try:
-            before = _handed_down(parent)
             _hand_down(parent)
             usable = _handed_down(parent)
             if "memory" not in usable:
@@ -151,8 +143,7 @@ def _unified(name: str) -> Cgroups | None:
             root.mkdir(exist_ok=True)
             _hand_down(root)
             if _can_enter(root):
-                opened = tuple(each for each in usable if each not in before)
-                return Cgroups(dict.fromkeys(usable, str(root)), unified=True, opened=opened)
+                return Cgroups(dict.fromkeys(usable, str(root)), unified=True)
         except OSError:
             pass
         _remove(root)
@@ -160,7 +151,7 @@ def _unified(name: str) -> Cgroups | None:
 
 
 def _hand_down(group: Path) -> None:
-    """Ask a group to give its children all our controllers."""
+    """Ask a group to give its children all our controllers. It stays so: others may come to rely on it."""
     for each in _CONTROLLERS:
         with contextlib.suppress(OSError):  # it is not ours to ask, does not have that one, or has processes of its own
             (group / _HANDED_DOWN).write_text(f"+{each}")
