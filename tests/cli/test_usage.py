@@ -11,7 +11,7 @@ JOB = {"spec": {"tasks": [{"name": "worker"}, {"name": "chief"}, {"name": "absen
 def pod(task: str, used: object, *, requests: dict[str, str] | None = None) -> dict[str, Any]:
     text = used if isinstance(used, str) else json.dumps(used)
     return {
-        "metadata": {"name": task, "annotations": {"volcano.sh/task-spec": task, "hekla.sh/used": text}},
+        "metadata": {"name": task, "annotations": {"volcano.sh/task-spec": task, "hekla.dev/used": text}},
         "spec": {"containers": [{"name": "main", "resources": {"requests": requests or {}}}]},
     }
 

@@ -51,7 +51,7 @@ def test_pods_have_what_the_flags_give_them_and_no_more(tmp_path: Path) -> None:
         assert said[:2] == ["helloGPU 0\n", "helloGPU 2\n"]
         assert "is not among the paths" in cluster.get("pod", "refused")["status"]["message"]
         # What the machine does not allow is told on its node.
-        cluster.kubectl("annotate", "node", "local-1", "hekla.sh/notes=it is small", "--overwrite")
+        cluster.kubectl("annotate", "node", "local-1", "hekla.dev/notes=it is small", "--overwrite")
         assert "note: it is small" in cluster.hekla("status").stdout
         # They are for the one who starts a cluster.
         done = cluster.hekla("run", HELLO_GANG, "--images", tmp_path / "images.yaml", check=False)
