@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -34,12 +33,6 @@ def test_no_reference_and_no_marker_is_left(crds: dict[str, dict[str, Any]]) -> 
 
 def test_a_definition_stays_far_below_the_size_of_an_object(crds: dict[str, dict[str, Any]]) -> None:
     assert max(len(json.dumps(crd)) for crd in crds.values()) < 200_000
-
-
-def test_building_them_costs_no_noticeable_time() -> None:
-    began = time.process_time()  # ours alone, however busy the machine is
-    load_crds()
-    assert time.process_time() - began < 1.0
 
 
 def test_the_pod_template_is_whole_and_catches_two_containers_of_one_name(crds: dict[str, dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 
@@ -84,3 +85,30 @@ def test_what_a_look_wrote_itself_brings_no_other_look(first: Look, looks: int) 
         assert len(done) == looks
 
     with_server(scenario)
+
+
+@pytest.mark.parametrize(("vanished", "warnings"), [(1, 0), (3, 2)])
+def test_what_vanished_during_a_look_is_no_fault_unless_it_stays_so(
+    vanished: int, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        looks = 0
+
+        async def reconcile(key: Key) -> float | None:
+            nonlocal looks
+            looks += 1
+            if looks <= vanished:
+                await rig.client.get(CONFIG_MAP, key.name, key.namespace)
+            return None
+
+        runner = Runner("test", reconcile)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(runner.run())
+            runner.enqueue(KEY)
+            await asyncio.sleep(CALM_SECONDS)
+            running.cancel()
+        assert looks == vanished + 1
+
+    with caplog.at_level(logging.WARNING, logger="hekla"):
+        with_server(scenario)
+    assert sum("reconcile failed" in record.message for record in caplog.records) == warnings

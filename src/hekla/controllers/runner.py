@@ -1,6 +1,7 @@
 """The one loop all controllers use: keys come out of a workqueue, `reconcile` looks at each, failures come back.
 
-A write that is refused because the object changed (Conflict) is let through to here: it is looked at again, quietly.
+A write that is refused because the object changed (Conflict) is let through to here: it is looked at again, quietly. So
+is one whose object is gone (NotFound), the first time: what was deleted during a look is not there in the next.
 
 Read your writes: after a reconcile has written something, the same key is not looked at again until the informers have
 seen it, so a decision is never made on a picture older than our own last step and nothing is created twice.
@@ -16,7 +17,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import Key, is_deleting, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import Conflict, HeklaError
+from hekla.errors import Conflict, HeklaError, NotFound
 from hekla.log import get_logger
 
 log = get_logger("controllers")
@@ -124,8 +125,9 @@ class Runner:
             log.debug("changed meanwhile", controller=self._name, key=key, error=error)
             self._queue.retry(key)
         except HeklaError as error:
+            told = log.debug if isinstance(error, NotFound) and not self._queue.failures(key) else log.warning
             delay = self._queue.retry(key)
-            log.warning("reconcile failed", controller=self._name, key=key, error=error, retry_in=f"{delay:.3f}s")
+            told("reconcile failed", controller=self._name, key=key, error=error, retry_in=f"{delay:.3f}s")
         except Exception:
             self._queue.retry(key)
             log.exception("reconcile broke", controller=self._name, key=key)
