@@ -15,7 +15,7 @@ from hekla.cli.upstream_flags import (
     feature_gates,
     moot,
     pairs,
-    scheduler_feature_gates,
+    queue_gates_option,
 )
 from hekla.errors import UsageError
 
@@ -77,9 +77,9 @@ def test_gates_that_cannot_be_switched_are_refused(gates: str, said: str) -> Non
 
 
 @click.command()
-@scheduler_feature_gates
-def scheduler(feature_gates: dict[str, bool]) -> None:
-    click.echo(feature_gates[QUEUE_GATES])
+@queue_gates_option
+def scheduler(queue_gates: bool) -> None:
+    click.echo(queue_gates)
 
 
 @pytest.mark.parametrize(

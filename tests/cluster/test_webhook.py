@@ -34,6 +34,7 @@ resourceGroups:
   labels: {pool: batch}
   tolerations: [{key: batch-only, operator: Exists}]
 """
+GATES = ("--feature-gates", "SchedulingGatesQueueAdmission=true")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def webhook(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     groups.write_text(GROUPS)
     with (
         start_components(control_plane, folder),
-        start_webhook(control_plane, folder, "--admission-conf", str(groups)),
+        start_webhook(control_plane, folder, "--admission-conf", str(groups), *GATES),
     ):
         yield control_plane
 
@@ -90,3 +91,11 @@ def test_a_pod_is_sent_where_its_resource_group_says(webhook: ControlPlane) -> N
     subprocess.run(
         [*kubectl(webhook), "delete", "namespace", "grouped", "--wait=false"], check=True, capture_output=True
     )
+
+
+def test_a_pod_that_asks_for_it_is_made_behind_the_gate_of_its_queue(webhook: ControlPlane) -> None:
+    gate = "scheduling.volcano.sh/queue-allocation-gate"
+    run = [*kubectl(webhook), "run", "probe", "--image=any", "--dry-run=server", "-o", "json"]
+    asked = json.loads(subprocess.check_output([*run, f"--annotations={gate}=true"]))
+    assert asked["spec"]["schedulingGates"] == [{"name": gate}]
+    assert "schedulingGates" not in json.loads(subprocess.check_output(run))["spec"]

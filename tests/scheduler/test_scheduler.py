@@ -22,7 +22,7 @@ from hekla.clock import LoopClock
 from hekla.errors import UsageError
 from hekla.scheduler.scheduler import SchedulerSettings, run
 from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.miniature import group_object, node_object, pod_object
+from tests.scheduler.miniature import group_object, node_object, pod_object, queue_object
 from tests.transports import Line
 
 
@@ -536,3 +536,56 @@ def test_a_gate_is_removed_once_the_queue_has_room_and_only_where_that_is_switch
         await stage.stop()
 
     on_stage(script)
+
+
+CAPACITY = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity}]
+"""
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_who_was_let_through_its_gate_holds_its_place_until_gate_or_pod_are_gone(gone: bool, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        (tmp_path / "conf").write_text(CAPACITY)
+        narrow = queue_object({"name": "narrow", "capability": {"cpu": 1}})
+        await stage.client.create(QUEUE, {"apiVersion": QUEUE.api_version, **narrow})
+        urgent = {"apiVersion": PRIORITY_CLASS.api_version, "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+        await stage.client.create(PRIORITY_CLASS, {**urgent, "value": 10})
+        line = stage.start(SchedulerSettings(queue_gates=True, conf=tmp_path / "conf"))
+        tried: list[str] = []
+
+        def cut(write: str) -> str:
+            if write.startswith("PATCH") and write.endswith("pods/first-t-0"):
+                tried.append(write)
+                return "cut"
+            return ""
+
+        line.fault = cut
+        gated = {"gates": [{"name": GATE}], "annotations": {GATE: "true"}}
+        await stage.add({"nodes": [{"name": "n1", "cpu": 4}]})
+        await stage.add({"groups": [{"name": "first", "queue": "narrow", "pods": [gated]}]})
+        await stage.until(lambda: _has_happened(tried))
+        await stage.add({"groups": [{"name": "second", "queue": "narrow", "class": "urgent", "pods": [gated]}]})
+        await asyncio.sleep(60)
+        assert await _gates(stage, "second-t-0")
+        if gone:
+            await stage.client.delete(POD, "first-t-0", "default")
+        line.fault = lambda write: ""
+        if not gone:
+            await stage.until_bound("first-t-0")
+            assert await _gates(stage, "second-t-0")
+            await stage.client.delete(POD, "first-t-0", "default")
+        await stage.until_bound("second-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
+async def _has_happened(noted: list[str]) -> bool:
+    return bool(noted)
+
+
+async def _gates(stage: Stage, pod: str) -> list[Obj]:
+    return (await stage.client.get(POD, pod, "default"))["spec"].get("schedulingGates") or []

@@ -1,4 +1,4 @@
-"""Pods of our scheduler: the annotations of their disruption budget."""
+"""Pods of our scheduler: the annotations of their disruption budget; and the gate of their queue, for who wants it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ import re
 from hekla.api.batch import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of
+from hekla.api.scheduling import QUEUE_GATE
 
 _BUDGETS = (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def add_queue_gate(pod: Obj) -> None:
+    """Hold back a new pod that asks for it until its queue has room; one that comes with its node is there already."""
+    spec = pod["spec"]
+    if annotations_of(pod).get(QUEUE_GATE) != "true" or spec.get("nodeName"):
+        return
+    gates = spec.get("schedulingGates") or []
+    if all(gate.get("name") != QUEUE_GATE for gate in gates):
+        spec["schedulingGates"] = [*gates, {"name": QUEUE_GATE}]
 
 
 def validate_pod(pod: Obj, schedulers: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ from hekla.admission.job import (
     warnings_about,
 )
 from hekla.admission.jobflow import validate_job_flow
-from hekla.admission.pod import validate_pod
+from hekla.admission.pod import add_queue_gate, validate_pod
 from hekla.admission.podgroup import default_pod_group, validate_pod_group
 from hekla.admission.queue import QueueRules, default_queue, validate_queue, validate_queue_deletion
 from hekla.admission.reading import unreadable
@@ -56,11 +56,13 @@ class VolcanoAdmission:
         schedulers: tuple[str, ...] = (SCHEDULER_NAME,),
         queue_rules: QueueRules = _USUAL_QUEUE_RULES,
         groups: GroupsFile | None = None,
+        queue_gates: bool = False,
     ) -> None:
         self._reader = reader
         self._groups = groups
-        # Without groups nothing is filled into pods, and none of the many has to be looked at.
-        self._defaulted = _DEFAULTED if groups is None else {*_DEFAULTED, (POD, _CREATE)}
+        self._queue_gates = queue_gates
+        # Without groups and gates nothing is filled into pods, and none of the many has to be looked at.
+        self._defaulted = {*_DEFAULTED, (POD, _CREATE)} if groups is not None or queue_gates else _DEFAULTED
         self._schedulers = schedulers
         self._queue_rules = queue_rules
         self._plugins = _lazy_flags(registered())
@@ -131,8 +133,14 @@ class VolcanoAdmission:
             default_queue(obj)
         elif kind == POD_GROUP:
             default_pod_group(obj, await self._reader.find(NAMESPACE, str(request.get("namespace") or "")))
-        elif kind == POD and self._groups is not None:
-            default_pod(obj, str(request.get("namespace") or ""), self._groups.groups())
+        elif kind == POD:
+            self._default_pod(obj, str(request.get("namespace") or ""))
+
+    def _default_pod(self, pod: Obj, namespace: str) -> None:
+        if self._queue_gates:
+            add_queue_gate(pod)
+        if self._groups is not None:
+            default_pod(pod, namespace, self._groups.groups())
 
     async def _fault(self, kind: Kind | None, request: Obj) -> str:
         """What is wrong; empty when nothing is."""

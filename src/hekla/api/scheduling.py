@@ -7,6 +7,8 @@ from enum import StrEnum
 GROUP_NAME = "scheduling.k8s.io/group-name"
 QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
 BARE_GROUP_PREFIX = "podgroup-"
+# The name of a scheduling gate, and of the annotation by which a pod asks to be held back by it.
+QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"

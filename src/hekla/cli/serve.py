@@ -22,7 +22,6 @@ from hekla.cli.upstream_flags import (
     MOOT_FOR_CONTROLLERS,
     MOOT_FOR_SCHEDULER,
     MOOT_FOR_WEBHOOK,
-    QUEUE_GATES,
     boolean,
     chosen,
     feature_gates,
@@ -30,7 +29,7 @@ from hekla.cli.upstream_flags import (
     health_options,
     moot,
     pairs,
-    scheduler_feature_gates,
+    queue_gates_option,
 )
 from hekla.clock import SystemClock
 from hekla.errors import Misuse, UsageError
@@ -52,8 +51,9 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.command()
 @cluster_options
 @click.option("--port", default=0, help="Port on 127.0.0.1 (0: a free one).")
+@queue_gates_option
 @click.option("--log-level", default="info", type=_LEVELS)
-def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
+def apiserver(cluster: ClusterOptions, port: int, queue_gates: bool, log_level: str) -> None:
     """Run the API server alone, on the data dir's store.
 
     \b
@@ -73,7 +73,8 @@ def apiserver(cluster: ClusterOptions, port: int, log_level: str) -> None:
     with contextlib.closing(open_sockets(layout.socket, port)) as sockets:
         write_user_kubeconfig(layout.kubeconfig, port=sockets.port, credentials=credentials)
         words = f"serving on https://127.0.0.1:{sockets.port}, kubeconfig {layout.kubeconfig}"
-        run_until_terminated(components.apiserver(layout, sockets).run, ready=lambda _: click.echo(words, err=True))
+        component = components.apiserver(layout, sockets, queue_gates=queue_gates)
+        run_until_terminated(component.run, ready=lambda _: click.echo(words, err=True))
 
 
 @click.command()
@@ -135,7 +136,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @boolean("--disable-default-scheduler-config", help="Refuse to start without --scheduler-conf.")
 @election_options
 @health_options
-@scheduler_feature_gates
+@queue_gates_option
 @moot(MOOT_FOR_SCHEDULER)
 @click.option("--log-level", default="info", type=_LEVELS)
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
@@ -162,7 +163,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             priority_classes=flags["priority_class"],
             metrics_address=flags["listen_address"] if flags["enable_metrics"] else "",
             period=flags["schedule_period"],
-            queue_gates=flags["feature_gates"][QUEUE_GATES],
+            queue_gates=flags["queue_gates"],
         )
         names, say_ready = settings.scheduler_names, _once(lambda: ready("scheduler"))
         lease = names[0] if len(names) == 1 else LEASES["scheduler"]
@@ -273,6 +274,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 @boolean("--enable-root-queue-protection", default=True, help="Refuse changes of the root queue's resources.")
 @boolean("--enable-queue-allocated-pods-check", help="Keep queues from deletion while pods of theirs have nodes.")
 @health_options
+@queue_gates_option
 @moot(MOOT_FOR_WEBHOOK)
 @click.option("--log-level", default="info", type=_LEVELS)
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
@@ -301,6 +303,7 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
                     check_allocated_pods=flags["enable_queue_allocated_pods_check"],
                 ),
                 groups=GroupsFile(flags["admission_conf"]) if flags["admission_conf"] else None,
+                queue_gates=flags["queue_gates"],
             )
             where = _webhook_address(flags)
             if where is not None:
@@ -330,14 +333,14 @@ def _webhook_address(flags: dict[str, Any]) -> Callable[[str], dict[str, Any]] |
 
 
 def _enabled_paths(flags: dict[str, Any]) -> set[str]:
-    """What the cluster shall ask us. Without resource groups, no pod needs to be asked about before it is made."""
+    """What the cluster shall ask us: about pods, before they exist, where there are resource groups or gates."""
     from hekla.admission.server import SERVICES
 
     known = {service.path for service in SERVICES}
     wanted = {path.strip() for path in flags["enabled_admission"].split(",") if path.strip()}
     if wanted - known:
         raise UsageError(f"--enabled-admission: no such path {', '.join(sorted(wanted - known))}")
-    return wanted or (known if flags["admission_conf"] else known - {"/pods/mutate"})
+    return wanted or (known if flags["admission_conf"] or flags["queue_gates"] else known - {"/pods/mutate"})
 
 
 def _once(say: Callable[[], None]) -> Callable[[], None]:

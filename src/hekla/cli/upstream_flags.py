@@ -109,11 +109,12 @@ def feature_gates(command: Command) -> Command:
     )(command)
 
 
-def scheduler_feature_gates(command: Command) -> Command:
-    """The same, as the value `feature_gates`; what pods wait for at their queue's gate can be switched."""
+def queue_gates_option(command: Command) -> Command:
+    """The same, as the value `queue_gates`: whether pods may wait at the gate of their queue can be switched."""
     return click.option(
         "--feature-gates",
-        callback=_read_scheduler_gates,
+        "queue_gates",
+        callback=_read_queue_gates,
         metavar="NAME=BOOL,…",
         help=f"{QUEUE_GATES}=true, or checked.",
     )(command)
@@ -141,8 +142,8 @@ def _check_gates(_ctx: click.Context, _param: click.Parameter, text: str | None)
     _read_gates(text, switchable=())
 
 
-def _read_scheduler_gates(_ctx: click.Context, _param: click.Parameter, text: str | None) -> dict[str, bool]:
-    return _read_gates(text, switchable=(QUEUE_GATES,))
+def _read_queue_gates(_ctx: click.Context, _param: click.Parameter, text: str | None) -> bool:
+    return _read_gates(text, switchable=(QUEUE_GATES,))[QUEUE_GATES]
 
 
 def _read_gates(text: str | None, switchable: Collection[str]) -> dict[str, bool]:

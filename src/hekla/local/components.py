@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -93,7 +94,7 @@ class ClusterSettings:
         return self.images or default_images(os.environ)
 
 
-def apiserver(layout: Layout, sockets: Sockets) -> Component:
+def apiserver(layout: Layout, sockets: Sockets, *, queue_gates: bool = False) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.admission.review import VolcanoAdmission
         from hekla.apiserver import server
@@ -118,7 +119,7 @@ def apiserver(layout: Layout, sockets: Sockets) -> Component:
             settings,
             clock=SystemClock(),
             rng=random.SystemRandom(),
-            admission=VolcanoAdmission,
+            admission=partial(VolcanoAdmission, queue_gates=queue_gates),
             furnish=furnish,
             ready=lambda: ready(""),
         )

@@ -25,7 +25,7 @@ from hekla.scheduler.reading import (
     read_queue,
     read_quota,
 )
-from hekla.scheduler.rows import Budget, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
+from hekla.scheduler.rows import Budget, Node, Pod, PodGroup, PodStatus, Queue, QueueGate, Quota, Shape
 from hekla.scheduler.snapshot import Group, Snapshot, build_group
 from hekla.scheduler.storagetable import StorageTable
 from hekla.scheduler.tables import Tables
@@ -58,6 +58,7 @@ class Cache:
         self._pods: dict[str, Pod] = {}
         self._assumed: dict[str, Pod] = {}
         self._evicted: set[str] = set()
+        self._let_in: set[str] = set()  # through the gate of their queue, and still seen behind it
         self._members: dict[Key, dict[str, Pod]] = {}
         self._loose: dict[str, Pod] = {}  # on nodes, and of no group
         self._nodes: dict[str, Node] = {}
@@ -85,6 +86,8 @@ class Cache:
         if known is not None and pod.revision < known.revision:
             return False
         before = self._effective(pod.uid)
+        if pod.uid in self._let_in:
+            pod = self._at_its_gate(pod)
         self._pods[pod.uid] = pod
         if pod.uid in self._evicted and pod.status in _EVICTABLE:
             self._assumed[pod.uid] = replace(pod, status=PodStatus.RELEASING)
@@ -107,6 +110,7 @@ class Cache:
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
         self._evicted.discard(uid)
+        self._let_in.discard(uid)
         self.storage.release(uid)
         return self._swap(before, None)
 
@@ -241,6 +245,15 @@ class Cache:
         self._swap(before, self._assumed[pod.uid])
         return True
 
+    def let_in(self, pods: Iterable[Pod]) -> None:
+        """Have pods hold their place in their queue until their gate, which is about to be removed, is seen gone."""
+        for pod in pods:
+            known = self._pods.get(pod.uid)
+            if known is not None and known.queue_gate is QueueGate.SHUT:
+                self._let_in.add(pod.uid)
+                self._pods[pod.uid] = self._at_its_gate(known)
+                self._swap(known, self._pods[pod.uid])
+
     def forget(self, uid: str) -> None:
         """The pod was not bound, or not evicted, after all: back to what the API says of it."""
         before = self._effective(uid)
@@ -333,6 +346,12 @@ class Cache:
             self._members.setdefault(after.group, {})[after.uid] = after
         unchanged = before is not None and after is not None and before.decides_like(after)
         return not unchanged and self._changed()
+
+    def _at_its_gate(self, pod: Pod) -> Pod:
+        if pod.queue_gate is QueueGate.SHUT:
+            return replace(pod, queue_gate=QueueGate.OPENING)
+        self._let_in.discard(pod.uid)
+        return pod
 
     def _is_still_filling(self, pod: Pod) -> bool:
         """Whether the pod is new to a gang that had too few pods, and has too few with it: nothing can come of it."""

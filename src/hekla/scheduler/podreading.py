@@ -26,7 +26,6 @@ from hekla.scheduler.rows import NO_LABELS, Condition, Pod, PodStatus, QueueGate
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN = "volcano.sh/cooldown-time"
-QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"  # the gate's name, and the annotation that asks for it
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _NOTHING = msgspec.Raw(b"")
 _EMPTY = (b"", b"null", b"[]", b"{}")
@@ -43,7 +42,7 @@ class Annotations(_Form):
     priority: str = msgspec.field(default="", name=TASK_PRIORITY)
     preemptable: str = msgspec.field(default="", name=PREEMPTABLE)
     cooldown: str = msgspec.field(default="", name=COOLDOWN)
-    queue_gate: str = msgspec.field(default="", name=QUEUE_GATE)
+    queue_gate: str = msgspec.field(default="", name=scheduling.QUEUE_GATE)
 
 
 class Metadata(_Form):
@@ -297,7 +296,7 @@ def _queue_gate(spec: Spec, annotations: Annotations) -> QueueGate:
     if bytes(spec.scheduling_gates) in _EMPTY:
         return QueueGate.OPENED
     names = [gate.get("name") for gate in msgspec.json.decode(spec.scheduling_gates)]
-    return QueueGate.SHUT if names == [QUEUE_GATE] else QueueGate.NONE
+    return QueueGate.SHUT if names == [scheduling.QUEUE_GATE] else QueueGate.NONE
 
 
 def _spared_until(cooldown: str, status: Status) -> float:

@@ -48,7 +48,8 @@ class QueueGate(IntEnum):
 
     NONE = 0  # it did not ask
     SHUT = 1  # held by that gate and no other
-    OPENED = 2
+    OPENING = 2  # let in: the gate is being removed
+    OPENED = 3
 
 
 @dataclass(frozen=True, slots=True)

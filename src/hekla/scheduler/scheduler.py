@@ -233,6 +233,7 @@ class _Scheduler:
         if self._metrics is not None:
             self._metrics.cycle_done(plan, timings, self._clock.monotonic() - started)
         self._binder.take(plan, generation)
+        self._cache.let_in(plan.admitted)
         self._admissions.take(plan.admitted)
         if plan.due is not None:
             self._try_again_later(max(plan.due - now, self._settings.period))

@@ -27,7 +27,7 @@ _role, _status, _gated, _queue_gate, _priority, _claims, _condition = map(
     attrgetter, ("role", "status", "gated", "queue_gate", "priority", "claims", "condition")
 )
 
-_AT_QUEUE_GATES = (QueueGate.SHUT, QueueGate.OPENED)
+_LET_IN = (QueueGate.OPENING, QueueGate.OPENED)
 
 
 def among(statuses: Sequence[PodStatus]) -> Flags:
@@ -163,14 +163,15 @@ def build_group(
     queue_gates = list(map(_queue_gate, ordered))
     at_queue_gate = let_in = np.zeros(len(ordered), dtype=bool)
     if any(queue_gates):
-        at_queue_gate, let_in = (np.array([gate is where for gate in queue_gates]) for where in _AT_QUEUE_GATES)
+        at_queue_gate = np.array([gate is QueueGate.SHUT for gate in queue_gates])
+        let_in = np.array([gate in _LET_IN for gate in queue_gates])
     without_request = [pod.shape.best_effort for pod in ordered]
     pending = are(status, PodStatus.PENDING)
     counts = tuple(np.bincount(status, minlength=len(PodStatus)).tolist())
     allocated = requests[shape[IS_ALLOCATED[status]]].sum(axis=0)
     gated_request = np.zeros(len(allocated))
     if any(gates):
-        gated_request = requests[shape[pending & gated & ~at_queue_gate]].sum(axis=0)
+        gated_request = requests[shape[pending & gated & ~at_queue_gate & ~let_in]].sum(axis=0)
     minimum = columns.row(row.min_resources or {})
     missing = np.maximum(np.maximum(minimum - allocated, 0.0) - gated_request, 0.0)
     return Group(
