@@ -14,7 +14,6 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import msgspec
 
 from hekla.client.kubeconfig import client_from_files
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.clock import SystemClock
 from hekla.controllers import controllers
 from hekla.local.supervisor import Ready, run_until_terminated
@@ -38,34 +37,24 @@ class CountingTransport:
         self._inner = inner
         self.counts: Counter[str] = Counter()
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        answer = await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
-        if method != "GET":
-            self._count(path, body, answer)
+    async def send(self, request: Request) -> Answer:
+        answer = await self._inner.send(request)
+        if request.writes:
+            self._count(request, answer)
         return answer
 
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
         self.counts["streams"] += 1
-        return self._inner.stream(method, path, headers=headers)
+        return self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()
 
-    def _count(self, path: str, body: bytes, answer: Answer) -> None:
+    def _count(self, request: Request, answer: Answer) -> None:
         self.counts["requests"] += 1
-        parts = path.partition("?")[0].split("/")
+        parts = request.place.split("/")
         if parts[-1] == "objectbatches":
-            items = msgspec.json.decode(body)["items"]
+            items = msgspec.json.decode(request.body)["items"]
             for item in items:
                 self.counts[item["kind"].lower() + "s"] += 1
             self.counts["409"] += answer.body.count(b'"code":409')

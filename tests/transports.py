@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
 from hekla.api.batches import BATCH_PATH
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.errors import ApiError, Disconnected, InternalError
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    method: str
-    path: str
-    body: bytes
-    headers: Mapping[str, str] | None
-    timeout: float
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-    @property
-    def place(self) -> str:
-        """Without the query."""
-        return f"{self.method} {self.path.partition('?')[0]}"
-
-    @property
-    def writes(self) -> bool:
-        return self.method != "GET"
-
-    @property
-    def decides(self) -> bool:
-        """Whether it writes something that others act on: Events are for people."""
-        return self.writes and "/events" not in self.path
+def decides(request: Request) -> bool:
+    """Whether it writes something that others act on: Events are for people."""
+    return request.writes and "/events" not in request.path
 
 
 class Relay:
-    """Hands everything on as it is; others say, in `exchange` and `stream`, what they do differently.
+    """Hands everything on as it is; others say, in `send` and `stream`, what they do differently.
 
     Without `batches` the server looks like one that has never heard of them.
     """
@@ -50,33 +29,18 @@ class Relay:
         self._inner = inner
         self._batches = batches
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        return await self.exchange(Request(method, path, body, headers, timeout))
-
     def hides(self, request: Request) -> bool:
         return request.path.startswith(BATCH_PATH) and not self._batches
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         if self.hides(request):
             return Answer(404, {}, b"404 page not found")
-        return await self._inner.send(
-            request.method, request.path, body=request.body, headers=request.headers, timeout=request.timeout
-        )
+        return await self._inner.send(request)
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
-        async with self._inner.stream(method, path, headers=headers) as answer:
-            yield replace(answer, chunks=self.passed_on(path, answer.chunks))
+    async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
+        async with self._inner.stream(request) as answer:
+            yield replace(answer, chunks=self.passed_on(request.path, answer.chunks))
 
     def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """What comes through of a stream."""
@@ -94,12 +58,12 @@ class Counting(Relay):
         self.sent: list[str] = []
         self.in_flight = self.most_in_flight = 0
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         self.sent.append(str(request))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            return await super().exchange(request)
+            return await super().send(request)
         finally:
             self.in_flight -= 1
 
@@ -112,9 +76,9 @@ class Cutting(Relay):
         self._after = after
         self.lists = self.streams = 0
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         self.lists += not request.writes
-        return await super().exchange(request)
+        return await super().send(request)
 
     async def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.streams += 1
@@ -133,18 +97,16 @@ class Severable(Relay):
         super().__init__(inner, batches=batches)
         self.cut = asyncio.Event()
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         self.check()
-        answer = await super().exchange(request)
+        answer = await super().send(request)
         self.check()
         return answer
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
+    async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
         self.check()
-        async with super().stream(method, path, headers=headers) as answer:
+        async with super().stream(request) as answer:
             yield answer
 
     def check(self) -> None:
@@ -170,10 +132,10 @@ class Disturbed(Severable):
         self.before = before
         self.after = after
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         answer = await self.before(str(request))
         if answer is None:
-            answer = await super().exchange(request)
+            answer = await super().send(request)
             await self.after(str(request))
         return answer
 
@@ -209,13 +171,13 @@ class BreaksAtWrite(Severable):
         self.number = number
         self.before = before
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         self.check()
-        self.writes += request.decides
-        breaks = request.decides and self.writes == self.number
+        self.writes += decides(request)
+        breaks = decides(request) and self.writes == self.number
         if breaks and self.before:
             self.cut.set()
-        answer = await super().exchange(request)
+        answer = await super().send(request)
         if breaks:
             self.cut.set()
         self.check()
@@ -232,13 +194,13 @@ class Line(Relay):
         self.fault: Callable[[str], str] = lambda write: ""
         self.cut_after: int | None = None
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         fault = self.fault(request.place) if request.writes else ""
         if self.is_cut or fault == "cut":
             raise Disconnected("cut off")
         if fault == "refuse":
             return refusal(InternalError("no"))
-        answer = await super().exchange(request)
+        answer = await super().send(request)
         if request.writes:
             self.written.append(request.place)
         if fault == "lose":

@@ -14,6 +14,7 @@ from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.client.transport import Request
 from hekla.clock import LoopClock
 from tests.integration.virtual_loop import run_virtually
 
@@ -87,7 +88,7 @@ class Rig:
         """Status, document (or text) and headers of the answer, whatever it is."""
         data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         sent = {"Content-Type": content_type, "Accept": "application/json", **headers}
-        answer = await self.transport.send(method, path, body=data, headers=sent)
+        answer = await self.transport.send(Request(method, path, data, sent))
         try:
             return answer.status, msgspec.json.decode(answer.body), _lower(answer.headers)
         except msgspec.DecodeError:

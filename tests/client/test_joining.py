@@ -11,6 +11,7 @@ from hekla.api.batches import BATCH_PATH, REQUEST_BATCH
 from hekla.api.kinds import CONFIG_MAP, Obj
 from hekla.client.joining import JoiningTransport
 from hekla.client.rest import Client
+from hekla.client.transport import Request
 from hekla.errors import AlreadyExists, Disconnected, HeklaError, NotFound
 from tests.apiserver.rig import Rig, config_map, with_server
 from tests.transports import Counting, Disturbed
@@ -145,7 +146,7 @@ def test_too_many_at_once_are_refused() -> None:
     async def script(rig: Rig) -> None:
         item = {"method": "POST", "path": CONFIG_MAP.path("default"), "body": config_map("a")}
         body = msgspec.json.encode({"items": [item] * 65})
-        answer = await rig.transport.send("POST", REQUEST_BATCH.path(), body=body)
+        answer = await rig.transport.send(Request("POST", REQUEST_BATCH.path(), body))
         assert answer.status == 400
         assert b"65 requests, at most 64 are taken" in answer.body
 

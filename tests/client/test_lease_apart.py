@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP
+from hekla.api.kinds import CONFIG_MAP, LEASE, Obj
+from hekla.apiserver.app import build_app
+from hekla.apiserver.store.memory import MemoryStore
+from hekla.client.inprocess import InProcessTransport
 from hekla.client.lease import Election, LeaseLost, LeaseSettings
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer
+from hekla.client.transport import Answer, Request, Transport
 from hekla.errors import Disconnected
 from tests.apiserver.rig import config_map
 from tests.eventually import eventually
+from tests.transports import Relay
 
 SETTINGS = LeaseSettings("volcano", "default", retry_period=0.005)
 SECONDS_BETWEEN_RENEWALS = 3.0
 
 
-class LeaseServer:
-    """A server that knows one Lease; three seconds pass with every renewal, up to a time at which it stands still."""
+class Place:
+    """A server, and a clock: three seconds pass with everything written, up to a time at which it stands still.
+
+    Threads take turns with it: who works waits, or has nothing to ask, while the Lease is renewed.
+    """
 
     def __init__(self, *, until: float = math.inf) -> None:
         self._until = until
-        self.lease: dict[str, Any] | None = None
+        self._app = build_app(MemoryStore(self), clock=self, rng=random.Random(1))
         self.renewals = 0
         self.seconds = 0.0
+        self.usurper = ""
+
+    async def open(self) -> None:
+        await self._app.start()
 
     def connect(self) -> Client:
-        return Client(Line(self))
+        return Client(Renewing(InProcessTransport(self._app), self))
 
-    def put(self, lease: dict[str, Any]) -> None:
-        self.lease = lease
+    def lease(self) -> Obj:
+        return asyncio.run(self.connect().get(LEASE, SETTINGS.name, SETTINGS.namespace))
+
+    def pass_time(self) -> None:
         self.renewals += 1
         self.seconds = min(self.seconds + SECONDS_BETWEEN_RENEWALS, self._until)
 
@@ -49,47 +59,36 @@ class LeaseServer:
         return self.seconds
 
 
-class Line:
-    def __init__(self, server: LeaseServer) -> None:
-        self._server = server
+class Renewing(Relay):
+    """A usurper, once there is one, has the Lease before it is looked at."""
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        server = self._server
-        if method == "GET" and server.lease is None:
-            return Answer(404, {}, json.dumps({"kind": "Status", "code": 404, "reason": "NotFound"}).encode())
-        if method != "GET":
-            server.put(json.loads(body))
-        return Answer(200, {}, json.dumps(server.lease).encode())
+    def __init__(self, inner: Transport, place: Place) -> None:
+        super().__init__(inner)
+        self._place = place
 
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        pass
+    async def send(self, request: Request) -> Answer:
+        if self._place.usurper:
+            taken = {"spec": {"holderIdentity": self._place.usurper}}
+            await Client(self._inner).patch(LEASE, SETTINGS.name, taken, SETTINGS.namespace)
+        answer = await super().send(request)
+        if request.writes:
+            self._place.pass_time()
+        return answer
 
 
-def lead(server: LeaseServer, work: Callable[[Election], Awaitable[None]]) -> Election:
+def lead(place: Place, work: Callable[[Election], Awaitable[None]]) -> Election:
     """Have `work` done by one who leads."""
     election = Election(
-        server.connect(),
+        place.connect(),
         SETTINGS,
         identity="one",
-        clock=server,
+        clock=place,
         rng=random.Random(1),
-        connect=server.connect,
+        connect=place.connect,
     )
 
     async def main() -> None:
+        await place.open()
         async with election.won():
             await work(election)
 
@@ -98,48 +97,42 @@ def lead(server: LeaseServer, work: Callable[[Election], Awaitable[None]]) -> El
 
 
 def test_work_that_takes_longer_than_the_lease_lasts_does_not_lose_it() -> None:
-    server = LeaseServer(until=30.0)
+    place = Place(until=30.0)
 
     async def work(election: Election) -> None:
-        eventually(lambda: server.seconds > SETTINGS.duration, what="it is renewed meanwhile")
+        eventually(lambda: place.seconds > SETTINGS.duration, what="it is renewed meanwhile")
         assert election.leads
 
-    election = lead(server, work)
+    election = lead(place, work)
     assert not election.leads, "it was given back"
-    assert server.lease is not None
-    assert "holderIdentity" not in server.lease["spec"]
+    assert "holderIdentity" not in place.lease()["spec"]
 
 
 def test_who_leads_gives_up_when_its_work_never_ends_and_writes_nothing_more() -> None:
-    server = LeaseServer()
+    place = Place()
 
     async def work(election: Election) -> None:
         eventually(lambda: not election.leads, what="it is given up")
-        renewals = server.renewals
+        renewals = place.renewals
         with pytest.raises(Disconnected, match="not sent"):
-            await election.fenced(server.connect()).create(CONFIG_MAP, config_map("late"))
-        assert server.renewals == renewals
+            await election.fenced(place.connect()).create(CONFIG_MAP, config_map("late"))
+        assert place.renewals == renewals
         await asyncio.Event().wait()
 
     with pytest.raises(BaseExceptionGroup) as raised:
-        lead(server, work)
+        lead(place, work)
     assert raised.group_contains(LeaseLost, match="its work has not moved for 60s")
-    assert server.seconds >= SETTINGS.standstill
+    assert place.seconds >= SETTINGS.standstill
 
 
 def test_one_who_finds_another_in_its_place_stops_whatever_its_work_does() -> None:
-    server = LeaseServer()
+    place = Place()
 
     async def work(election: Election) -> None:
-        def usurp() -> bool:
-            # A renewal under way may still take it back: this server does not compare versions.
-            assert server.lease is not None
-            server.lease = {**server.lease, "spec": {**server.lease["spec"], "holderIdentity": "usurper"}}
-            return not election.leads
-
-        eventually(usurp, what="it has noticed")
+        place.usurper = "usurper"
+        eventually(lambda: not election.leads, what="it has noticed")
         await asyncio.Event().wait()
 
     with pytest.raises(BaseExceptionGroup) as raised:
-        lead(server, work)
+        lead(place, work)
     assert raised.group_contains(LeaseLost, match="held by usurper")

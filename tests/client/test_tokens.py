@@ -14,7 +14,7 @@ import pytest
 from hekla.api.meta import parse_timestamp
 from hekla.client.kubeconfig import load_access, service_account_access
 from hekla.client.tokens import ExecToken, FileToken
-from hekla.client.transport import HttpTransport
+from hekla.client.transport import HttpTransport, Request
 from hekla.clock import LoopClock, SystemClock
 from hekla.errors import Disconnected, UsageError
 from tests.client.test_transport import OK, Server, with_server
@@ -79,7 +79,7 @@ def test_a_refused_request_is_sent_again_with_the_token_that_is_there_now(method
     server = Server([REFUSED, OK])
 
     async def test(transport: HttpTransport) -> None:
-        assert (await transport.send(method, "/pods")).status == 200
+        assert (await transport.send(Request(method, "/pods"))).status == 200
 
     with_server(server, test, tokens=source)
     assert [b"Bearer old" in server.requests[0], b"Bearer new" in server.requests[1]] == [True, True]
@@ -91,7 +91,7 @@ def test_a_refused_token_that_has_no_successor_is_refused_once(tmp_path: Path) -
     server = Server([REFUSED])
 
     async def test(transport: HttpTransport) -> None:
-        assert (await transport.send("GET", "/pods")).status == 401
+        assert (await transport.send(Request("GET", "/pods"))).status == 401
 
     with_server(server, test, tokens=FileToken(file, SystemClock()))
     assert len(server.requests) == 1
@@ -106,7 +106,7 @@ def test_a_refused_watch_leads_to_the_new_token(tmp_path: Path) -> None:
 
     async def test(transport: HttpTransport) -> None:
         for status in (401, 200):
-            async with transport.stream("GET", "/pods?watch=1") as answer:
+            async with transport.stream(Request("GET", "/pods?watch=1")) as answer:
                 assert answer.status == status
 
     with_server(server, test, tokens=source)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from hekla.client.tokens import FixedToken
-from hekla.client.transport import HttpTransport
+from hekla.client.transport import HttpTransport, Request
 from hekla.errors import Disconnected
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -80,7 +80,7 @@ def test_a_request_carries_path_headers_and_body() -> None:
     server = Server([OK])
 
     async def test(transport: HttpTransport) -> None:
-        answer = await transport.send("POST", "/pods?a=b%2Fc", body=b"{}", headers={"Accept": "application/json"})
+        answer = await transport.send(Request("POST", "/pods?a=b%2Fc", b"{}", {"Accept": "application/json"}))
         assert (answer.status, answer.body) == (200, b"ok")
 
     with_server(server, test, tokens=FixedToken("x"))
@@ -96,7 +96,7 @@ def test_connections_are_kept_and_used_again() -> None:
 
     async def test(transport: HttpTransport) -> None:
         for _ in range(5):
-            await transport.send("GET", "/")
+            await transport.send(Request("GET", "/"))
 
     with_server(server, test)
     assert (server.connections, len(server.requests)) == (1, 5)
@@ -106,8 +106,8 @@ def test_an_answer_in_pieces_is_put_together() -> None:
     pieces = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
 
     async def test(transport: HttpTransport) -> None:
-        assert (await transport.send("GET", "/")).body == b"abcde"
-        assert (await transport.send("GET", "/")).body == b"abcde"
+        assert (await transport.send(Request("GET", "/"))).body == b"abcde"
+        assert (await transport.send(Request("GET", "/"))).body == b"abcde"
 
     server = Server([pieces])
     with_server(server, test)
@@ -116,7 +116,7 @@ def test_an_answer_in_pieces_is_put_together() -> None:
 
 def test_an_answer_without_length_lasts_until_the_connection_ends() -> None:
     async def test(transport: HttpTransport) -> None:
-        assert (await transport.send("GET", "/")).body == b"all of it"
+        assert (await transport.send(Request("GET", "/"))).body == b"all of it"
 
     with_server(Server([b"HTTP/1.1 200 OK\r\n\r\nall of it"], closes_after=1), test)
 
@@ -124,7 +124,7 @@ def test_an_answer_without_length_lasts_until_the_connection_ends() -> None:
 def test_an_answer_cut_short_is_no_answer() -> None:
     async def test(transport: HttpTransport) -> None:
         with pytest.raises(Disconnected):
-            await transport.send("GET", "/")
+            await transport.send(Request("GET", "/"))
 
     with_server(Server([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], closes_after=1), test)
 
@@ -132,7 +132,7 @@ def test_an_answer_cut_short_is_no_answer() -> None:
 def test_an_answer_that_is_not_http_is_no_answer() -> None:
     async def test(transport: HttpTransport) -> None:
         with pytest.raises(Disconnected, match="not HTTP"):
-            await transport.send("GET", "/")
+            await transport.send(Request("GET", "/"))
 
     with_server(Server([b"SSH-2.0-OpenSSH_9.2\r\n\r\n"]), test)
 
@@ -141,13 +141,13 @@ def test_a_read_on_a_connection_the_server_let_go_is_sent_again_and_a_write_is_n
     server = Server([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b""], closes_after=2)
 
     async def test(transport: HttpTransport) -> None:
-        await transport.send("GET", "/first")
+        await transport.send(Request("GET", "/first"))
         # The second answer is nothing at all, and the connection ends.
         server.answers[:] = [b"", OK]
-        assert (await transport.send("GET", "/second")).body == b"ok"
+        assert (await transport.send(Request("GET", "/second"))).body == b"ok"
         server.answers[:] = [b"", OK]
         with pytest.raises(Disconnected):
-            await transport.send("POST", "/third")
+            await transport.send(Request("POST", "/third"))
 
     with_server(server, test)
     lines = [request.split(b" ")[1] for request in server.requests]
@@ -158,8 +158,8 @@ def test_a_connection_that_says_close_is_not_used_again() -> None:
     server = Server([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"])
 
     async def test(transport: HttpTransport) -> None:
-        await transport.send("POST", "/")
-        await transport.send("POST", "/")
+        await transport.send(Request("POST", "/"))
+        await transport.send(Request("POST", "/"))
 
     with_server(server, test)
     assert server.connections == 2
@@ -170,13 +170,13 @@ def test_the_connection_of_a_cancelled_request_is_not_used_again() -> None:
 
     async def test(transport: HttpTransport) -> None:
         server.held = asyncio.Event()
-        first = asyncio.create_task(transport.send("POST", "/first"))
+        first = asyncio.create_task(transport.send(Request("POST", "/first")))
         while not server.requests:
             await asyncio.sleep(0)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         server.held.set()
-        assert (await transport.send("POST", "/second")).body == b"ok"
+        assert (await transport.send(Request("POST", "/second"))).body == b"ok"
 
     with_server(server, test)
     assert server.connections == 2
@@ -186,7 +186,7 @@ def test_no_more_connections_than_allowed_and_turns_in_order() -> None:
     server = Server([OK])
 
     async def test(transport: HttpTransport) -> None:
-        await asyncio.gather(*(transport.send("GET", f"/{index}") for index in range(20)))
+        await asyncio.gather(*(transport.send(Request("GET", f"/{index}")) for index in range(20)))
 
     with_server(server, test, connections=1)
     assert server.connections == 1
@@ -197,7 +197,7 @@ def test_no_answer_in_time() -> None:
     async def test(transport: HttpTransport) -> None:
         server.held = asyncio.Event()
         with pytest.raises(Disconnected, match="no answer in time"):
-            await transport.send("GET", "/", timeout=0.05)
+            await transport.send(Request("GET", "/", timeout=0.05))
         server.held.set()
 
     server = Server([OK])
@@ -207,7 +207,7 @@ def test_no_answer_in_time() -> None:
 def test_nobody_there() -> None:
     async def test(transport: HttpTransport) -> None:
         with pytest.raises(Disconnected):
-            await HttpTransport("http://127.0.0.1:1").send("GET", "/")
+            await HttpTransport("http://127.0.0.1:1").send(Request("GET", "/"))
 
     with_server(Server([OK]), test)
 
@@ -216,7 +216,7 @@ def test_repeated_headers_are_joined() -> None:
     answer = b'HTTP/1.1 200 OK\r\nwarning: 299 - "a"\r\nWarning: 299 - "b"\r\nContent-Length: 0\r\n\r\n'
 
     async def test(transport: HttpTransport) -> None:
-        assert (await transport.send("GET", "/")).headers["Warning"] == '299 - "a", 299 - "b"'
+        assert (await transport.send(Request("GET", "/"))).headers["Warning"] == '299 - "a", 299 - "b"'
 
     with_server(Server([answer]), test)
 
@@ -225,7 +225,7 @@ def test_a_stream_is_read_as_it_comes_until_it_ends() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
     async def test(transport: HttpTransport) -> None:
-        async with transport.stream("GET", "/") as answer:
+        async with transport.stream(Request("GET", "/")) as answer:
             assert answer.status == 200
             assert b"".join([chunk async for chunk in answer.chunks]) == b"abcde"
 
@@ -245,14 +245,14 @@ def test_a_stream_cut_short_is_told() -> None:
 
 
 async def _read_into(read: list[bytes], transport: HttpTransport) -> None:
-    async with transport.stream("GET", "/") as answer:
+    async with transport.stream(Request("GET", "/")) as answer:
         async for chunk in answer.chunks:
             read.append(chunk)
 
 
 def test_a_stream_that_is_refused_carries_the_refusal() -> None:
     async def test(transport: HttpTransport) -> None:
-        async with transport.stream("GET", "/") as answer:
+        async with transport.stream(Request("GET", "/")) as answer:
             assert (answer.status, answer.body) == (410, b"gone")
 
     with_server(Server([b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"]), test)
@@ -264,7 +264,7 @@ def test_a_long_stream_read_slowly_is_read_whole() -> None:
 
     async def test(transport: HttpTransport) -> None:
         total = 0
-        async with transport.stream("GET", "/") as answer:
+        async with transport.stream(Request("GET", "/")) as answer:
             async for chunk in answer.chunks:
                 total += len(chunk)
                 for _ in range(50):
@@ -278,9 +278,9 @@ def test_what_cannot_stand_in_a_path_is_escaped_and_line_breaks_in_headers_are_r
     server = Server([OK])
 
     async def test(transport: HttpTransport) -> None:
-        await transport.send("GET", "/pods/a b\r\nX: y/ü%2F")
+        await transport.send(Request("GET", "/pods/a b\r\nX: y/ü%2F"))
         with pytest.raises(ValueError, match="line break"):
-            await transport.send("GET", "/", headers={"A": "b\r\nC: d"})
+            await transport.send(Request("GET", "/", headers={"A": "b\r\nC: d"}))
 
     with_server(server, test)
     assert server.requests[0].startswith(b"GET /prefix/pods/a%20b%0D%0AX:%20y/%C3%BC%2F HTTP/1.1\r\n")
@@ -291,7 +291,7 @@ def test_a_long_refusal_of_a_stream_is_read_to_its_end() -> None:
     refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     async def test(transport: HttpTransport) -> None:
-        async with transport.stream("GET", "/") as answer:
+        async with transport.stream(Request("GET", "/")) as answer:
             assert (answer.status, len(answer.body)) == (403, len(body))
 
     with_server(Server([refusal]), test)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Literal, TypedDict
 
 import msgspec
@@ -17,7 +17,7 @@ from hekla.api.meta import name_of
 from hekla.client.informer import Informer, Update
 from hekla.client.partial import follow_partly
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer
+from hekla.client.transport import Answer, Request, StreamedAnswer
 from hekla.client.watch import follow, watch_many
 from hekla.errors import Expired, TooManyRequests
 from tests.apiserver.rig import WIDGET, Rig, config_map, soon, with_server
@@ -138,9 +138,7 @@ class Expiring(Cutting):
     """Whatever revision a watch starts from is gone."""
 
     @contextlib.asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
+    async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
         refused = refusal(Expired("gone"))
         yield StreamedAnswer(refused.status, {}, _none(), refused.body)
 

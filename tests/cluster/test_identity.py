@@ -15,6 +15,7 @@ import pytest
 
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from hekla.client.transport import Request
 from tests.apiserver.live import LiveServer
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.test_parity import compare
@@ -317,7 +318,7 @@ async def ask(client: Client, question: Question) -> tuple[int, Any]:
     if who:
         headers["Impersonate-User"] = who
     data = b"" if body is None else msgspec.json.encode(body)
-    answer = await client.transport.send(method, path, body=data, headers=headers)
+    answer = await client.transport.send(Request(method, path, data, headers))
     try:
         document = msgspec.json.decode(answer.body)
     except msgspec.DecodeError:

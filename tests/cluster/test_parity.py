@@ -17,6 +17,7 @@ import pytest
 
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from hekla.client.transport import Request
 from tests.apiserver.live import LiveServer
 from tests.apiserver.rig import WIDGETS
 from tests.cluster.control_plane import ControlPlane
@@ -30,7 +31,7 @@ CUSTOM = f"/apis/example.org/v1/namespaces/{NAMESPACE}/widgets"
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
-Request = tuple[str, str, Any, str]
+Question = tuple[str, str, Any, str]
 Path = tuple[str, ...]
 
 # Where the answers may differ, by the end of the path into the document, and why.
@@ -50,7 +51,7 @@ def widget(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 3, **spec}}
 
 
-def requests() -> Iterator[Request]:
+def requests() -> Iterator[Question]:
     yield from configuration()
     yield from wrong_patches()
     yield from questions()
@@ -61,7 +62,7 @@ def requests() -> Iterator[Request]:
     yield from custom_resources()
 
 
-def configuration() -> Iterator[Request]:
+def configuration() -> Iterator[Question]:
     maps = f"{CORE}/configmaps"
     a = f"{maps}/a"
     for body in (
@@ -97,7 +98,7 @@ def configuration() -> Iterator[Request]:
     yield "DELETE", "/api/v1/namespaces/default", None, ""
 
 
-def questions() -> Iterator[Request]:
+def questions() -> Iterator[Question]:
     """Selectors and other queries, most of them wrong."""
     empty, maps = f"{CORE}/podtemplates", f"{CORE}/configmaps"
     for selector in (
@@ -117,7 +118,7 @@ def questions() -> Iterator[Request]:
     yield "GET", f"{maps}/p?resourceVersion=abc", None, ""
 
 
-def wrong_patches() -> Iterator[Request]:
+def wrong_patches() -> Iterator[Question]:
     maps = f"{CORE}/configmaps"
     yield "POST", maps, {"metadata": {"name": "p"}, "data": {"a": "b"}}, "application/json"
     for patch in (
@@ -128,7 +129,7 @@ def wrong_patches() -> Iterator[Request]:
     yield "PATCH", f"{maps}/p", [{"op": "replace", "path": "/data", "value": 5}], JSON_PATCH
 
 
-def pods() -> Iterator[Request]:
+def pods() -> Iterator[Question]:
     p = f"{CORE}/pods/p"
     yield "POST", f"{CORE}/pods", pod("p"), "application/json"
     yield "POST", f"{CORE}/pods", pod("q", restartPolicy="Foo", dnsPolicy="Bar"), "application/json"
@@ -155,7 +156,7 @@ def pods() -> Iterator[Request]:
         yield "DELETE", p, {"gracePeriodSeconds": grace}, "application/json"
 
 
-def services() -> Iterator[Request]:
+def services() -> Iterator[Question]:
     base = f"{CORE}/services"
     ports = [{"port": 80}]
     for index, spec in enumerate(
@@ -188,7 +189,7 @@ def services() -> Iterator[Request]:
     yield "DELETE", f"{base}/s0", None, ""
 
 
-def events() -> Iterator[Request]:
+def events() -> Iterator[Question]:
     older, newer = f"{CORE}/events", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
     times = {"firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:01:00Z", "count": 3}
     about = {"kind": "Pod", "name": "p", "namespace": NAMESPACE, "uid": "u", "apiVersion": "v1"}
@@ -211,7 +212,7 @@ def events() -> Iterator[Request]:
     yield "GET", f"{newer}?fieldSelector=regarding.name%3Dnobody", None, ""
 
 
-def scales() -> Iterator[Request]:
+def scales() -> Iterator[Question]:
     base = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
     scale = f"{base}/d/scale"
     labels = {"a": "b", "x": "y"}
@@ -241,7 +242,7 @@ def scales() -> Iterator[Request]:
     yield "DELETE", f"{base}/d", None, ""
 
 
-def custom_resources() -> Iterator[Request]:
+def custom_resources() -> Iterator[Question]:
     a = f"{CUSTOM}/a"
     yield (
         "POST",
@@ -295,11 +296,11 @@ async def is_served(client: Client) -> bool:
     return (await ask(client, ("GET", CUSTOM, None, "")))[0] == 200
 
 
-async def ask(client: Client, request: Request) -> tuple[int, Any]:
-    method, path, body, content_type = request
+async def ask(client: Client, question: Question) -> tuple[int, Any]:
+    method, path, body, content_type = question
     headers = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
     data = b"" if body is None else msgspec.json.encode(body)
-    answer = await client.transport.send(method, path, body=data, headers=headers)
+    answer = await client.transport.send(Request(method, path, data, headers))
     try:
         return answer.status, msgspec.json.decode(answer.body)
     except msgspec.DecodeError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ import msgspec
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.review import Admission
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.clock import LoopClock
 from hekla.errors import (
     ApiError,
@@ -34,7 +34,7 @@ from hekla.errors import (
 from tests.integration.fencing import unfenced
 from tests.integration.hunting import Hunt, hunts
 from tests.integration.stage import actor
-from tests.transports import Relay, Request, Severable, refusal
+from tests.transports import Relay, Severable, decides, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +146,16 @@ class FaultyConnection(Severable):
         self._trouble = trouble
         self._die = die
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         trouble = self._trouble
         self.check()
         if self.hides(request):
-            return await Relay.exchange(self, request)
+            return await Relay.send(self, request)
         if trouble.raging:
             await asyncio.sleep(trouble.rng.random() * _LATENCY_SECONDS)
             self.check()
         fault = trouble.hunted(self._name, request) or self._fault(request)
-        mortal = request.decides and trouble.kills()
+        mortal = decides(request) and trouble.kills()
         fatal = trouble.rng.choice(("before", "after")) if mortal else ""
         if fault.startswith("killed"):
             fatal = fault.removeprefix("killed ")
@@ -175,13 +175,11 @@ class FaultyConnection(Severable):
         return answer
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
+    async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
         if self._trouble.strikes():
             self.check()
             raise Disconnected("rehearsed: no watch")
-        async with super().stream(method, path, headers=headers) as answer:
+        async with super().stream(request) as answer:
             yield answer
 
     async def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -234,7 +232,7 @@ class FaultyConnection(Severable):
     async def _arriving(self, request: Request) -> Answer:
         """Of one who was stopped, what is on its way arrives when it goes on, though it has given up by then."""
         if self._name not in self._trouble.stopped:
-            return await Relay.exchange(self, request)
+            return await Relay.send(self, request)
         under_way = asyncio.create_task(self._arriving_late(request))
         under_way.add_done_callback(_look_at)
         return await asyncio.shield(under_way)
@@ -242,7 +240,7 @@ class FaultyConnection(Severable):
     async def _arriving_late(self, request: Request) -> Answer:
         await self._trouble.stopped[self._name].wait()
         self.check()
-        return await Relay.exchange(self, request)
+        return await Relay.send(self, request)
 
     def _judge(self, request: Request, answer: Answer) -> None:
         if answer.status < 300 and (why := unfenced(request.method, request.path, request.body)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.transports import Request
+from hekla.client.transport import Request
 
 # Component, method, part of the path or of what is written, and how many such writes may go through before.
 _PREY = (

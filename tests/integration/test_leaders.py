@@ -15,7 +15,7 @@ from hekla.api.kinds import EVENT, JOB, LEASE, POD, Obj
 from hekla.api.meta import name_of, uid_of
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.lease import LeaseLost
-from hekla.client.transport import Answer, Transport
+from hekla.client.transport import Answer, Request, Transport
 from tests import make
 from tests.integration.faults import FaultyConnection
 from tests.integration.faulty_world import LEASES, LED, FaultyWorld
@@ -23,7 +23,7 @@ from tests.integration.invariants import ALWAYS, a_gang_is_bound_together
 from tests.integration.roles import ENDLESS
 from tests.integration.stage import Commit, perform, storage_of
 from tests.integration.test_whole_system import job
-from tests.transports import Relay, Request
+from tests.transports import Relay
 
 _LATE_SECONDS = 30.0
 
@@ -48,9 +48,9 @@ class Detaining(Relay):
         self._arrive.set()
         await asyncio.wait(self._under_way)
 
-    async def exchange(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Answer:
         if not self._detains(request):
-            return await super().exchange(request)
+            return await super().send(request)
         self.sent.append(request.place)
         self._under_way.append(asyncio.create_task(self._arriving(request)))
         return await asyncio.shield(self._under_way[-1])
@@ -65,7 +65,7 @@ class Detaining(Relay):
 
     async def _arriving(self, request: Request) -> Answer:
         await self._arrive.wait()
-        return await super().exchange(request)
+        return await super().send(request)
 
 
 class TwoOfEach(FaultyWorld):

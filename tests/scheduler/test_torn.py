@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from hekla.api.kinds import EVENT, POD, Obj
@@ -23,10 +23,33 @@ OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", 
 SETTINGS = SchedulerSettings(torn_seconds=20.0)
 
 
-async def own_pods(stage: Stage, *names: str) -> None:
-    """The pods belong to a controller that would make them again."""
-    for name in names or MEMBERS:
-        await stage.client.patch(POD, name, {"metadata": {"ownerReferences": [OWNER]}}, "default")
+def on_torn_stage(
+    script: Callable[[Stage], Awaitable[None]],
+    *refused: str,
+    given: dict[str, Any] = GANG,
+    owned: bool = True,
+) -> None:
+    """The server refuses to bind some pods; those `owned` belong to a controller that would make them again."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.add(given)
+        if owned:
+            await own_pods(stage)
+        stage.start(SETTINGS, batches=False).fault = refusing(*refused)
+        await script(stage)
+        await stage.stop()
+
+    on_stage(scene)
+
+
+def refusing(*pods: str) -> Callable[[str], str]:
+    return lambda write: "refuse" if write.endswith(tuple(f"{pod}/binding" for pod in pods)) else ""
+
+
+async def own_pods(stage: Stage) -> None:
+    for pod in (await stage.client.list(POD)).items:
+        owned = {"metadata": {"ownerReferences": [OWNER]}}
+        await stage.client.patch(POD, pod["metadata"]["name"], owned, "default")
 
 
 async def bound(stage: Stage) -> list[str]:
@@ -55,69 +78,50 @@ async def make_again(stage: Stage) -> None:
 
 def test_what_is_refused_for_a_while_is_completed_and_nothing_is_removed() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        await own_pods(stage)
-        line = stage.start(SETTINGS, batches=False)
-        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
         await asyncio.sleep(10)
         assert await bound(stage) == ["a-t-0", "a-t-2"]
         refused = await stage.client.get(POD, "a-t-1", "default")
         (condition,) = refused["status"]["conditions"]
         assert (condition["reason"], condition["message"]) == ("SchedulerError", "failed to bind to node n1: no")
-        line.fault = lambda write: ""
+        stage.line.fault = refusing()
         await stage.until_bound(*MEMBERS)
         await asyncio.sleep(60)
         assert await present(stage) == list(MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1")
 
 
 def test_a_gang_that_was_completed_is_no_longer_torn_whatever_it_loses_then() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        await own_pods(stage)
-        line = stage.start(SETTINGS, batches=False)
-        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
         await asyncio.sleep(2)
-        line.fault = lambda write: ""
+        stage.line.fault = refusing()
         await stage.until_bound(*MEMBERS)
         for name, phase in zip(MEMBERS, ("Running", "Running", "Failed"), strict=True):
             await stage.client.patch(POD, name, {"status": {"phase": phase}}, "default", subresource="status")
         await asyncio.sleep(60)
         assert await present(stage) == list(MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1")
 
 
 def test_a_member_deleted_on_its_way_is_waited_for() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        await own_pods(stage)
-        line = stage.start(SETTINGS, batches=False)
-        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
         await asyncio.sleep(2)
         again = await stage.client.get(POD, "a-t-1", "default")
         await stage.client.delete(POD, "a-t-1", "default", grace_seconds=0)
-        line.fault = lambda write: ""
+        stage.line.fault = refusing()
         await asyncio.sleep(5)
         kept = {key: again["metadata"][key] for key in ("name", "namespace", "annotations", "ownerReferences")}
         await stage.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": again["spec"]})
         await stage.until_bound(*MEMBERS)
         await asyncio.sleep(60)
         assert await present(stage) == list(MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1")
 
 
 def test_what_cannot_be_completed_is_undone_and_then_bound_as_a_whole_or_not_at_all() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        await own_pods(stage)
-        line = stage.start(SETTINGS, batches=False)
-        line.fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
         await asyncio.sleep(25)
         assert await present(stage) == ["a-t-1"]
         told = [event["message"] for event in (await stage.client.list(EVENT)).items if event["reason"] == "GangUndone"]
@@ -128,36 +132,29 @@ def test_what_cannot_be_completed_is_undone_and_then_bound_as_a_whole_or_not_at_
         for _ in range(12):
             await asyncio.sleep(10)
             assert await bound(stage) == []
-        line.fault = lambda write: ""
+        stage.line.fault = refusing()
         await stage.until_bound(*MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1")
 
 
 def test_pods_nobody_would_make_again_are_not_removed() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        stage.start(SETTINGS, batches=False).fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
         await asyncio.sleep(60)
         assert await present(stage) == list(MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1", owned=False)
 
 
 def test_a_running_gang_that_is_being_repaired_is_left_alone() -> None:
+    group = {"name": "a", "min": 3, "phase": "Running", "pods": [{"node": "n1"}, {}, {}]}
+
     async def script(stage: Stage) -> None:
-        group = {"name": "a", "min": 3, "phase": "Running", "pods": [{"node": "n1"}, {}, {}]}
-        await stage.add({**GANG, "groups": [group]})
-        await own_pods(stage)
-        stage.start(SETTINGS, batches=False).fault = lambda write: "refuse" if write.endswith("a-t-1/binding") else ""
         await asyncio.sleep(90)
         assert await bound(stage) == ["a-t-0", "a-t-2"]
         assert await present(stage) == list(MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1", given={**GANG, "groups": [group]})
 
 
 def parted(minimum: int, of_partitions: int) -> dict[str, Any]:
@@ -170,30 +167,18 @@ def parted(minimum: int, of_partitions: int) -> dict[str, Any]:
 PARTED_MEMBERS = ("a-t-0", "a-t-1", "a-t-2", "a-t-3")
 
 
-def refusing(*pods: str) -> Callable[[str], str]:
-    return lambda write: "refuse" if write.endswith(tuple(f"{pod}/binding" for pod in pods)) else ""
-
-
 def test_a_gang_with_its_number_of_pods_but_no_whole_partition_is_undone() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(parted(minimum=2, of_partitions=1))
-        await own_pods(stage, *PARTED_MEMBERS)
-        stage.start(SETTINGS, batches=False).fault = refusing("a-t-1", "a-t-3")
         await asyncio.sleep(10)
         assert await bound(stage) == ["a-t-0", "a-t-2"]
         await asyncio.sleep(15)
         assert await present(stage) == ["a-t-1", "a-t-3"]
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1", "a-t-3", given=parted(minimum=2, of_partitions=1))
 
 
 def test_of_a_gang_that_has_its_minimum_only_the_torn_partition_is_undone() -> None:
     async def script(stage: Stage) -> None:
-        await stage.add(parted(minimum=2, of_partitions=1))
-        await own_pods(stage, *PARTED_MEMBERS)
-        line = stage.start(SETTINGS, batches=False)
-        line.fault = refusing("a-t-3")
         await asyncio.sleep(25)
         assert await present(stage) == ["a-t-0", "a-t-1", "a-t-3"]
         told = [event["message"] for event in (await stage.client.list(EVENT)).items if event["reason"] == "GangUndone"]
@@ -201,58 +186,48 @@ def test_of_a_gang_that_has_its_minimum_only_the_torn_partition_is_undone() -> N
         await make_again(stage)
         await asyncio.sleep(60)
         assert await bound(stage) == ["a-t-0", "a-t-1"]
-        line.fault = lambda write: ""
+        stage.line.fault = refusing()
         await stage.until_bound(*PARTED_MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-3", given=parted(minimum=2, of_partitions=1))
 
 
 def test_a_partition_that_comes_later_and_is_torn_is_undone() -> None:
+    given = parted(minimum=2, of_partitions=1)
+    pods = given["groups"][0]["pods"]
+    given["groups"][0] |= {"phase": "Running", "pods": [pod | {"node": "n1"} for pod in pods[:2]] + pods[2:]}
+
     async def script(stage: Stage) -> None:
-        given = parted(minimum=2, of_partitions=1)
-        pods = given["groups"][0]["pods"]
-        given["groups"][0] |= {"phase": "Running", "pods": [pod | {"node": "n1"} for pod in pods[:2]] + pods[2:]}
-        await stage.add(given)
-        await own_pods(stage, *PARTED_MEMBERS)
-        stage.start(SETTINGS, batches=False).fault = refusing("a-t-2")
         await asyncio.sleep(25)
         assert await present(stage) == ["a-t-0", "a-t-1", "a-t-2"]
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-2", given=given)
 
 
 def test_a_partition_that_is_being_repaired_is_left_alone() -> None:
+    given = parted(minimum=2, of_partitions=1)
+    pods = given["groups"][0]["pods"]
+    pods[0] |= {"node": "n1"}
+    pods[2] |= {"node": "n1"}
+    given["groups"][0]["phase"] = "Running"
+
     async def script(stage: Stage) -> None:
-        given = parted(minimum=2, of_partitions=1)
-        pods = given["groups"][0]["pods"]
-        pods[0] |= {"node": "n1"}
-        pods[2] |= {"node": "n1"}
-        given["groups"][0]["phase"] = "Running"
-        await stage.add(given)
-        await own_pods(stage, *PARTED_MEMBERS)
-        stage.start(SETTINGS, batches=False).fault = refusing("a-t-1")
         await asyncio.sleep(60)
         assert await bound(stage) == ["a-t-0", "a-t-2", "a-t-3"]
         assert await present(stage) == list(PARTED_MEMBERS)
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-1", given=given)
 
 
 def test_a_gang_with_its_number_of_pods_but_too_few_of_a_role_is_undone() -> None:
+    pods = [{"role": "ps"}, {"role": "worker"}, {"role": "worker"}, {"role": "worker"}]
+    group = {"name": "a", "min": 3, "roles": {"ps": 1, "worker": 2}, "pods": pods}
+
     async def script(stage: Stage) -> None:
-        pods = [{"role": "ps"}, {"role": "worker"}, {"role": "worker"}, {"role": "worker"}]
-        group = {"name": "a", "min": 3, "roles": {"ps": 1, "worker": 2}, "pods": pods}
-        await stage.add({"nodes": [{"name": "n1", "cpu": 8}], "groups": [group]})
-        await own_pods(stage, *PARTED_MEMBERS)
-        stage.start(SETTINGS, batches=False).fault = refusing("a-t-0")
         await asyncio.sleep(25)
         assert await present(stage) == ["a-t-0"]
-        await stage.stop()
 
-    on_stage(script)
+    on_torn_stage(script, "a-t-0", given={"nodes": [{"name": "n1", "cpu": 8}], "groups": [group]})
 
 
 class Server:

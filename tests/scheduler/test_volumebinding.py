@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, Obj
@@ -13,10 +14,27 @@ from tests.scheduler.storage_objects import claim_object, class_object, volume_o
 from tests.scheduler.test_scheduler import Stage, on_stage
 
 DISKS = "disks.example.com"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
 GANG: dict[str, Any] = {
     "nodes": [{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 2}],
     "groups": [{"name": "a", "min": 2, "pods": [{"claims": ["data"], "cpu": 2}, {"cpu": 2}]}],
 }
+
+
+def on_furnished_stage(
+    script: Callable[[Stage], Awaitable[None]], provisioner: str, *volumes: Obj, cut: str = "nothing"
+) -> None:
+    """A scheduler runs and waits for a gang's volume; what it writes to a path with `cut` in it does not arrive."""
+
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, provisioner, *volumes)
+        stage.start().fault = lambda write: "cut" if cut in write else ""
+        await stage.add(GANG)
+        await stage.until(lambda: is_waited_for(stage))
+        await script(stage)
+        await stage.stop()
+
+    on_stage(scene)
 
 
 async def furnish(stage: Stage, provisioner: str, *volumes: Obj) -> None:
@@ -64,11 +82,7 @@ async def bind_claim(stage: Stage, volume: str) -> None:
 
 def test_a_claim_is_told_the_node_and_its_gang_bound_once_there_is_a_volume() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(stage, DISKS)
-        await stage.add(GANG)
-        stage.start()
         await stage.until(lambda: node_is_told(stage))
-        await stage.until(lambda: is_waited_for(stage))
         await asyncio.sleep(30)
         assert not await stage.are_bound("a-t-0")
         assert not await stage.are_bound("a-t-1"), "the gang is bound as one"
@@ -78,47 +92,32 @@ def test_a_claim_is_told_the_node_and_its_gang_bound_once_there_is_a_volume() ->
         await bind_claim(stage, "made")
         await stage.until_bound("a-t-0", "a-t-1")
         assert await stage.node_of("a-t-0") == node
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, DISKS)
 
 
 def test_a_volume_that_is_there_is_reserved_for_the_claim() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(
-            stage, "kubernetes.io/no-provisioner", volume_object("big", "9Gi", "n2"), volume_object("on-2", node="n2")
-        )
-        await stage.add(GANG)
-        stage.start()
-        await stage.until(lambda: is_waited_for(stage))
         assert [await owner_of(stage, name) for name in ("on-2", "big")] == ["data", ""]
         await bind_claim(stage, "on-2")
         await stage.until_bound("a-t-0", "a-t-1")
         assert await stage.node_of("a-t-0") == "n2"
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, NO_PROVISIONER, volume_object("big", "9Gi", "n2"), volume_object("on-2", node="n2"))
 
 
 def test_room_on_the_node_is_kept_while_the_volume_is_made() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(stage, DISKS)
-        await stage.add(GANG)
-        stage.start()
         await stage.until(lambda: node_is_told(stage))
         await stage.add({"groups": [{"name": "b", "min": 1, "pods": [{"cpu": 2}]}]})
         await asyncio.sleep(30)
         assert not await stage.are_bound("b-t-0")
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, DISKS)
 
 
 def test_a_volume_that_never_comes_gives_the_room_back() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(stage, DISKS)
-        await stage.add(GANG)
-        stage.start()
         await stage.until(lambda: node_is_told(stage))
         await stage.client.delete(PERSISTENT_VOLUME_CLAIM, "data", "default")
         await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", {"metadata": {"finalizers": None}}, "default")
@@ -126,35 +125,26 @@ def test_a_volume_that_never_comes_gives_the_room_back() -> None:
         await stage.until_bound("b-t-0")
         conditions = (await stage.client.get(POD, "a-t-0", "default"))["status"]["conditions"]
         assert any("claim" in condition.get("message", "") for condition in conditions)
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, DISKS)
 
 
 def test_a_volume_that_goes_before_it_is_bound_gives_the_room_back() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(stage, "kubernetes.io/no-provisioner", volume_object("on-2", node="n2"))
-        await stage.add(GANG)
-        stage.start()
         await stage.until(lambda: is_owned(stage, "on-2"))
         await stage.client.delete(PERSISTENT_VOLUME, "on-2")
         await stage.add({"groups": [{"name": "b", "min": 1, "pods": [{"cpu": 2}]}]})
         await asyncio.sleep(30)
         assert await stage.are_bound("b-t-0")
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, NO_PROVISIONER, volume_object("on-2", node="n2"))
 
 
 def test_a_node_for_which_no_volume_can_be_made_is_given_up_and_decided_anew() -> None:
     """As provisioners say it: they take the node back."""
 
     async def script(stage: Stage) -> None:
-        await furnish(stage, DISKS)
-        await stage.add(GANG)
-        stage.start()
         await stage.until(lambda: node_is_told(stage))
-        await stage.until(lambda: is_waited_for(stage))
         patch = {"metadata": {"annotations": {SELECTED_NODE: None}}}
         await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", patch, "default")
         await asyncio.sleep(30)
@@ -162,16 +152,12 @@ def test_a_node_for_which_no_volume_can_be_made_is_given_up_and_decided_anew() -
         assert any("no volume was made" in condition.get("message", "") for condition in conditions)
         assert await node_is_told(stage)
         assert not await stage.are_bound("a-t-0")
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, DISKS)
 
 
 def test_a_scheduler_that_is_started_again_goes_on_with_the_same_node() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(stage, DISKS)
-        await stage.add(GANG)
-        stage.start()
         await stage.until(lambda: node_is_told(stage))
         node = annotations_of(await claim_of(stage))[SELECTED_NODE]
         await stage.stop()
@@ -182,46 +168,37 @@ def test_a_scheduler_that_is_started_again_goes_on_with_the_same_node() -> None:
         await bind_claim(stage, "made")
         await stage.until_bound("a-t-0", "a-t-1")
         assert await stage.node_of("a-t-0") == node == annotations_of(await claim_of(stage))[SELECTED_NODE]
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, DISKS)
 
 
 def test_a_volume_that_somebody_else_took_is_not_taken_from_them() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(
-            stage, "kubernetes.io/no-provisioner", volume_object("on-2", node="n2"), volume_object("on-1", node="n1")
-        )
-        line = stage.start()
-        line.fault = lambda write: "cut" if "persistentvolumes" in write else ""
-        await stage.add(GANG)
-        await stage.until(lambda: is_waited_for(stage))
         reserved = {"spec": {"claimRef": {"namespace": "default", "name": "other"}}}
         await stage.client.patch(PERSISTENT_VOLUME, "on-1", reserved)
-        line.fault = lambda write: ""
+        stage.line.fault = lambda write: ""
         await stage.until(lambda: is_owned(stage, "on-2"))
         assert await owner_of(stage, "on-1") == "other"
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(
+        script,
+        NO_PROVISIONER,
+        volume_object("on-2", node="n2"),
+        volume_object("on-1", node="n1"),
+        cut="persistentvolumes",
+    )
 
 
 def test_a_volume_that_is_promised_is_promised_once() -> None:
     async def script(stage: Stage) -> None:
-        await furnish(stage, "kubernetes.io/no-provisioner", volume_object("only"))
         await add_claim(stage, "second")
-        line = stage.start()
-        line.fault = lambda write: "cut" if "persistentvolumes" in write else ""
-        await stage.add(GANG)
-        await stage.until(lambda: is_waited_for(stage))
         await stage.add({"nodes": [{"name": "n3"}], "groups": [{"name": "b", "pods": [{"claims": ["second"]}]}]})
 
         async def is_refused() -> bool:
             return "didn't find available persistent volumes" in await stage.condition("b")
 
         await stage.until(is_refused)
-        line.fault = lambda write: ""
+        stage.line.fault = lambda write: ""
         await stage.until(lambda: is_owned(stage, "only"))
-        await stage.stop()
 
-    on_stage(script)
+    on_furnished_stage(script, NO_PROVISIONER, volume_object("only"), cut="persistentvolumes")

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from hekla.api.kinds import POD, Obj
 from hekla.apiserver.request import Response, not_found
-from hekla.client.transport import HttpTransport
+from hekla.client.transport import HttpTransport, Request
 from hekla.errors import ApiError, BadRequest, Disconnected, InternalError
 
 _PASSED_ON = ("follow", "tailLines", "previous", "timestamps", "sinceSeconds", "sinceTime", "limitBytes")
@@ -92,7 +92,7 @@ class LogProxy:
         try:
             transport = HttpTransport(f"https://{source.address}:{source.port}", tls=self.tls())
             stack.push_async_callback(transport.close)
-            answer = await stack.enter_async_context(transport.stream("GET", source.path))
+            answer = await stack.enter_async_context(transport.stream(Request("GET", source.path)))
         except (Disconnected, OSError) as error:
             await stack.aclose()
             raise InternalError(f'Get "https://{source.address}:{source.port}{source.path}": {error}') from error

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from hekla.client.transport import Answer, StreamedAnswer
+from hekla.client.transport import Answer, Request, StreamedAnswer
 from hekla.errors import Disconnected
 
 Message = MutableMapping[str, Any]
@@ -24,33 +24,22 @@ class InProcessTransport:
         self._application = application
         self._headers = {"Host": "localhost", **(headers or {})}
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        exchange = _Exchange(body)
+    async def send(self, request: Request) -> Answer:
+        exchange = _Exchange(request.body)
         try:
-            async with asyncio.timeout(timeout):
-                await self._application(self._scope(method, path, headers), exchange.receive, exchange.send)
+            async with asyncio.timeout(request.timeout):
+                await self._application(self._scope(request), exchange.receive, exchange.send)
         except TimeoutError as error:
-            raise Disconnected(f"{method} {path}: no answer in time") from error
+            raise Disconnected(f"{request.place}: no answer in time") from error
         chunks = []
         while (chunk := exchange.chunks.get_nowait()) is not None:
             chunks.append(chunk)
         return Answer(exchange.status, exchange.headers, b"".join(chunks))
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
-        exchange = _Exchange(b"")
-        scope = self._scope(method, path, headers)
-        serving = asyncio.create_task(self._serve(scope, exchange))
+    async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
+        exchange = _Exchange(request.body)
+        serving = asyncio.create_task(self._serve(self._scope(request), exchange))
         try:
             await exchange.started.wait()
             if exchange.status >= 300:
@@ -75,14 +64,14 @@ class InProcessTransport:
         finally:
             exchange.finish()
 
-    def _scope(self, method: str, path: str, headers: Mapping[str, str] | None) -> Message:
-        raw_path, _, query = path.partition("?")
-        sent = {**self._headers, **(headers or {})}
+    def _scope(self, request: Request) -> Message:
+        raw_path, _, query = request.path.partition("?")
+        sent = {**self._headers, **request.headers}
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
-            "method": method,
+            "method": request.method,
             "scheme": "http",
             "path": raw_path,
             "raw_path": raw_path.encode(),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hekla.api.batches import BATCH_PATH, REQUEST_BATCH
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import USUAL_SECONDS, Answer, Request, StreamedAnswer, Transport
 from hekla.errors import Disconnected
 
 _JOINED = ("POST", "PUT", "PATCH")
@@ -23,7 +23,6 @@ _JSON = "application/json"
 _MOST = 16
 # Large ones gain nothing, and must not make a request too large.
 _LARGEST = 32_768
-_USUAL_SECONDS = 60.0
 
 
 class _Result(msgspec.Struct):
@@ -46,8 +45,9 @@ class _Company:
     items: list[dict[str, object]] = field(default_factory=list)
     waiting: list[asyncio.Future[Answer | None]] = field(default_factory=list)
 
-    def join(self, method: str, path: str, content_type: str, body: bytes) -> asyncio.Future[Answer | None]:
-        self.items.append({"method": method, "path": path, "type": content_type, "body": msgspec.Raw(body)})
+    def join(self, request: Request) -> asyncio.Future[Answer | None]:
+        content_type, body = request.headers.get("Content-Type", _JSON), msgspec.Raw(request.body)
+        self.items.append({"method": request.method, "path": request.path, "type": content_type, "body": body})
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
 
@@ -82,42 +82,31 @@ class JoiningTransport:
         self._open: _Company | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = _USUAL_SECONDS,
-    ) -> Answer:
-        usual = method in _JOINED and 0 < len(body) <= _LARGEST and timeout == _USUAL_SECONDS
-        if usual and self._offered is not False and not path.startswith(BATCH_PATH):
-            answer = await self._send_in_company(method, path, body, headers or {})
+    async def send(self, request: Request) -> Answer:
+        if self._offered is not False and _may_join(request):
+            answer = await self._send_in_company(request)
             if answer is not None:
                 return answer
-        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+        return await self._inner.send(request)
 
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._inner.stream(method, path, headers=headers)
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._inner.stream(request)
 
     async def close(self) -> None:
         for sending in self._sending:
             sending.cancel()
         await self._inner.close()
 
-    async def _send_in_company(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer | None:
+    async def _send_in_company(self, request: Request) -> Answer | None:
         """The answer; None when there was no company."""
         company = self._open
         if company is None or len(company.items) == _MOST:
             company = self._open = _Company()
             # Nobody's own: who gives up waiting for his answer takes nobody else's along.
-            sending = asyncio.create_task(self._send_all(company, headers))
+            sending = asyncio.create_task(self._send_all(company, request.headers))
             self._sending.add(sending)
             sending.add_done_callback(self._sending.discard)
-        return await company.join(method, path, headers.get("Content-Type", _JSON), body)
+        return await company.join(request)
 
     async def _send_all(self, company: _Company, headers: Mapping[str, str]) -> None:
         """Begins in the next turn: until then others join."""
@@ -129,7 +118,7 @@ class JoiningTransport:
                 return
             body = msgspec.json.encode({"items": company.items})
             sent = {**headers, "Content-Type": _JSON}
-            company.answer(await self._inner.send("POST", REQUEST_BATCH.path(), body=body, headers=sent))
+            company.answer(await self._inner.send(Request("POST", REQUEST_BATCH.path(), body, sent)))
         except (Disconnected, msgspec.DecodeError) as error:
             company.fail(str(error))
         finally:
@@ -141,8 +130,13 @@ class JoiningTransport:
 
     async def _is_offered(self, headers: Mapping[str, str]) -> bool:
         if self._offered is None:
-            answer = await self._inner.send("GET", BATCH_PATH, headers=headers)
+            answer = await self._inner.send(Request("GET", BATCH_PATH, headers=headers))
             if answer.status not in (200, 403, 404):
                 return False
             self._offered = answer.status == 200 and f'"{REQUEST_BATCH.plural}"'.encode() in answer.body
         return self._offered
+
+
+def _may_join(request: Request) -> bool:
+    usual = request.method in _JOINED and request.timeout == USUAL_SECONDS
+    return usual and 0 < len(request.body) <= _LARGEST and not request.path.startswith(BATCH_PATH)

@@ -18,7 +18,7 @@ import contextlib
 import math
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,7 @@ from hekla.api.kinds import LEASE, Obj
 from hekla.api.meta import micro_timestamp
 from hekla.client.apart import run_apart
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.clock import Clock
 from hekla.errors import ApiError, Disconnected, HeklaError, NotFound, UsageError
 from hekla.log import get_logger
@@ -36,7 +36,6 @@ log = get_logger("lease")
 
 _NEVER = -math.inf
 _JITTER = 1.2  # those who wait come at different moments: each pause is up to so much of itself longer
-_READS = frozenset({"GET", "HEAD"})
 
 
 class LeaseLost(HeklaError):
@@ -270,23 +269,13 @@ class Fence:
         self._inner = inner
         self._election = election
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        if method not in _READS and not self._election.leads:
-            raise Disconnected(f"{method} {path}: not sent, the lease {self._election.name} is not ours")
-        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+    async def send(self, request: Request) -> Answer:
+        if request.writes and not self._election.leads:
+            raise Disconnected(f"{request.place}: not sent, the lease {self._election.name} is not ours")
+        return await self._inner.send(request)
 
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._inner.stream(method, path, headers=headers)
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -20,7 +20,7 @@ from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
 from hekla.api.meta import Key
 from hekla.client.many import Portion, error_in, in_turns, portions
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.client.views import View, decode_list, decode_object, decode_results
 from hekla.errors import ApiError, Disconnected, Forbidden, NotFound, TooLarge, error_from_status
 from hekla.log import get_logger
@@ -107,7 +107,7 @@ class Client:
             limit=limit or "",
             **{"continue": continue_token},
         )
-        answer = await self.transport.send("GET", kind.path(namespace) + query, headers=self._headers)
+        answer = await self.transport.send(Request("GET", kind.path(namespace) + query, headers=self._headers))
         _check(answer.status, answer.body)
         try:
             document, odd = decode_list(answer.body, view)
@@ -242,7 +242,7 @@ class Client:
 
     async def raw(self, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
         """Any path, any body; an error status raises ApiError."""
-        answer = await self.transport.send(method, path, body=body, headers={**self._headers, **(headers or {})})
+        answer = await self.transport.send(Request(method, path, body, {**self._headers, **(headers or {})}))
         _check(answer.status, answer.body)
         return answer
 
@@ -256,7 +256,8 @@ class Client:
         self, path: str, *, accept: str = "application/json"
     ) -> AsyncGenerator[builtins.list[bytes], None]:
         """The same, those that came together at once."""
-        async with self.transport.stream("GET", path, headers={**self._headers, "Accept": accept}) as answer:
+        request = Request("GET", path, headers={**self._headers, "Accept": accept})
+        async with self.transport.stream(request) as answer:
             _check_streamed(answer)
             pending = b""
             async for chunk in answer.chunks:
@@ -296,7 +297,7 @@ class Client:
 
     async def _create_portion(self, portion: Portion, view: View | None) -> _Created:
         body = msgspec.json.encode({"items": portion})
-        answer = await self.transport.send("POST", OBJECT_BATCH.path(), body=body, headers=self._headers)
+        answer = await self.transport.send(Request("POST", OBJECT_BATCH.path(), body, self._headers))
         _check(answer.status, answer.body)
         try:
             results = decode_results(answer.body, view)
@@ -319,7 +320,7 @@ class Client:
     ) -> Obj:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         data = b"" if body is None else msgspec.json.encode(body)
-        answer = await self.transport.send(method, path, body=data, headers=headers)
+        answer = await self.transport.send(Request(method, path, data, headers))
         _check(answer.status, answer.body)
         if self._on_warning is not None:
             for warning in warnings_in(answer.headers):

@@ -1,6 +1,6 @@
 """Bytes to and from an HTTP server: requests over kept-alive connections, streams over connections of their own.
 
-A Transport sends one request and gives the answer whole (`send`) or as it comes (`stream`). Nothing here knows about
+A Transport takes a Request and gives the answer whole (`send`) or as it comes (`stream`). Nothing here knows about
 objects, retries or Kubernetes; `rest.py` does.
 """
 
@@ -12,13 +12,19 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from hekla.client.http1 import Broken, Connection
 from hekla.client.tokens import TokenSource
 from hekla.errors import Disconnected
 
+USUAL_SECONDS = 60.0
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_READS = frozenset({"GET", "HEAD"})
 _CONNECTIONS = 64
 _CONNECT_SECONDS = 10.0
 # Servers close connections nobody uses; one that was used a moment ago is not about to be closed.
@@ -26,6 +32,28 @@ _KEPT_SECONDS = 30.0
 _UNAUTHORIZED = 401
 _PORTS = {"http": 80, "https": 443}
 _NOT_IN_A_PATH = re.compile(r"[^!-~]")
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """What is asked, complete. `path` carries the query; `timeout` is for the whole answer, streams have none."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = _NO_HEADERS
+    timeout: float = USUAL_SECONDS
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def place(self) -> str:
+        """Method and path, without the query."""
+        return f"{self.method} {self.path.partition('?')[0]}"
+
+    @property
+    def writes(self) -> bool:
+        return self.method not in _READS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +74,10 @@ class StreamedAnswer:
 
 
 class Transport(Protocol):
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        """`path` carries the query. Raises Disconnected when no whole answer came."""
+    async def send(self, request: Request) -> Answer:
+        """Raises Disconnected when no whole answer came."""
 
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
         """An answer read as it comes, with no deadline of its own."""
 
     async def close(self) -> None: ...
@@ -92,38 +110,28 @@ class HttpTransport:
         self._kept: list[Connection] = []
         self._open: set[Connection] = set()
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
+    async def send(self, request: Request) -> Answer:
         try:
-            async with asyncio.timeout(timeout), self._turns:
+            async with asyncio.timeout(request.timeout), self._turns:
                 token = await self._tokens.token() if self._tokens else ""
-                answer = await self._ask(method, self._request(method, path, body, headers, token))
+                answer = await self._ask(request, token)
                 if answer.status == _UNAUTHORIZED and self._tokens:
                     # Nothing was done. The token may have been replaced since we read it.
                     newer = await self._tokens.token(refused=token)
                     if newer != token:
-                        return await self._ask(method, self._request(method, path, body, headers, newer))
+                        return await self._ask(request, newer)
                 return answer
         except (OSError, TimeoutError) as error:
-            raise self._disconnected(method, path, error) from error
+            raise self._disconnected(request, error) from error
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[StreamedAnswer]:
+    async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
         # Streams live long: they get connections of their own so that they never starve requests.
         try:
             connection = await self._connect()
             try:
                 token = await self._tokens.token() if self._tokens else ""
-                connection.request(self._request(method, path, b"", headers, token))
+                connection.request(self._encode(request, token))
                 await connection.head()
                 body = await connection.whole() if connection.status >= 300 else b""
                 if connection.status == _UNAUTHORIZED and self._tokens:
@@ -133,7 +141,7 @@ class HttpTransport:
             finally:
                 self._let_go(connection)
         except (OSError, TimeoutError) as error:
-            raise self._disconnected(method, path, error) from error
+            raise self._disconnected(request, error) from error
 
     async def close(self) -> None:
         self._kept.clear()
@@ -142,12 +150,13 @@ class HttpTransport:
         # Connections are closed in the next turn of the loop.
         await asyncio.sleep(0)
 
-    async def _ask(self, method: str, data: bytes) -> Answer:
+    async def _ask(self, request: Request, token: str) -> Answer:
+        data = self._encode(request, token)
         try:
             return await self._exchange(data, self._take_kept() or await self._connect())
         except Broken as error:
             # The server let go of a connection while it was not in use. To read again is always safe.
-            if method != "GET" or not error.untouched:
+            if request.writes or not error.untouched:
                 raise
             return await self._exchange(data, await self._connect())
 
@@ -194,16 +203,18 @@ class HttpTransport:
         self._open.add(connection)
         return connection
 
-    def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None, token: str) -> bytes:
+    def _encode(self, request: Request, token: str) -> bytes:
+        method, path, body, headers = request.method, request.path, request.body, request.headers
         if _NOT_IN_A_PATH.search(path):
             # What comes from people may hold anything; the rest is encoded already, and must not be encoded twice.
             path = quote(path, safe="%/?&=:;,+@!$'()*[]~")
         length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else ""
-        lines = _lines({**(headers or {}), "Authorization": f"Bearer {token}"} if token else headers or {})
+        lines = _lines({**headers, "Authorization": f"Bearer {token}"} if token else headers)
         return f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._fixed}{lines}{length}\r\n".encode() + body
 
-    def _disconnected(self, method: str, path: str, error: BaseException) -> Disconnected:
-        return Disconnected(f"{method} {self._base_url}{path.partition('?')[0]}: {_describe(error)}")
+    def _disconnected(self, request: Request, error: BaseException) -> Disconnected:
+        path = request.path.partition("?")[0]
+        return Disconnected(f"{request.method} {self._base_url}{path}: {_describe(error)}")
 
 
 def _lines(headers: Mapping[str, str]) -> str:

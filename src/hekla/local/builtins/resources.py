@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
 from hekla.api.kinds import Kind
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, StreamedAnswer, Transport
+from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
@@ -47,24 +46,15 @@ class MetadataTransport:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> Answer:
-        if method == "GET":
-            headers = {**(headers or {}), "Accept": _METADATA.format("PartialObjectMetadataList")}
-        return await self._inner.send(method, path, body=body, headers=headers, timeout=timeout)
+    async def send(self, request: Request) -> Answer:
+        return await self._inner.send(request if request.writes else _accepting("PartialObjectMetadataList", request))
 
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        headers = {**(headers or {}), "Accept": _METADATA.format("PartialObjectMetadata")}
-        return self._inner.stream(method, path, headers=headers)
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
+        return self._inner.stream(_accepting("PartialObjectMetadata", request))
 
     async def close(self) -> None:
         """The inner transport belongs to somebody else."""
+
+
+def _accepting(form: str, request: Request) -> Request:
+    return msgspec.structs.replace(request, headers={**request.headers, "Accept": _METADATA.format(form)})
