@@ -37,6 +37,13 @@ tiers:
 """
 PACKING = SPREADING.replace("{name: nodeorder}", "{name: nodeorder}, {name: binpack, arguments: {binpack.weight: 10}}")
 ZONES = ("a", "b", "c")
+ZONE = "topology.kubernetes.io/zone"
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "web", "namespace": NAMESPACE},
+    "spec": {"selector": {"app": "web"}, "clusterIP": "None"},
+}
 Given = dict[str, list[dict[str, Any]]]
 
 
@@ -123,6 +130,42 @@ def test_both_are_valid_and_ours_is_at_least_as_full(
     assert fullness(ours[1]) >= fullness(theirs[1]), counts
     assert counts[1] == len(given["pods"])
     assert theirs_fit or counts[0] < counts[1], "kube-scheduler packed as well: the scenario shows nothing"
+
+
+def test_pods_of_a_service_go_where_kube_scheduler_sends_them(bare_plane: ControlPlane, tmp_path: Path) -> None:
+    """One after the other, so that nobody's order of taking pods matters, and on nodes of which one is always best."""
+    (tmp_path / "conf").write_text(SPREADING)
+    places = [(64, "a"), (32, "a"), (30, "b"), (18, "b"), (16, None)]
+    nodes = [
+        {"name": f"n{number}", "cpu": size, "memory": f"{size}Gi", "labels": {ZONE: where} if where else {}}
+        for number, (size, where) in enumerate(places)
+    ]
+    pods = [{"name": f"p{number}", "cpu": 1, "memory": "1Gi", "labels": {"app": "web"}} for number in range(12)]
+    given = {"nodes": nodes, "pods": pods}
+    theirs = uvloop.run(place_in_turn(bare_plane, given, SERVICE, "default-scheduler", tmp_path))
+    ours = uvloop.run(place_in_turn(bare_plane, given, SERVICE, "volcano", tmp_path))
+    assert ours == theirs
+    unserved = uvloop.run(place_in_turn(bare_plane, given, None, "volcano", tmp_path))
+    assert ours != unserved, "the Service makes no difference: this shows nothing"
+
+
+async def place_in_turn(
+    plane: ControlPlane, given: Given, service: dict[str, Any] | None, scheduler: str, directory: Path
+) -> list[str]:
+    """The nodes of the pods, each made when the one before has its node."""
+    async with client_from_files([plane.kubeconfig]) as client:
+        await wipe(client)
+        await create(client, {**given, "pods": []}, scheduler)
+        if service is not None:
+            await client.create(kinds.SERVICE, service)
+        with running(plane, scheduler, directory):
+            for pod in given["pods"]:
+                await create(client, {"nodes": [], "pods": [pod]}, scheduler)
+                await until(lambda: are_all(client, _is_placed))
+        if service is not None:
+            await client.delete(kinds.SERVICE, service["metadata"]["name"], NAMESPACE)
+        placed = {pod["metadata"]["name"]: pod for pod in (await client.list(kinds.POD, NAMESPACE)).items}
+        return [str(placed[pod["name"]]["spec"]["nodeName"]) for pod in given["pods"]]
 
 
 Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]

@@ -17,29 +17,15 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.groupstatus import group_status, shown_amounts, waiting_annotations
-from hekla.scheduler.intake import take_in
+from hekla.scheduler.intake import doors_of, take_in
 from hekla.scheduler.plan import Eviction, Plan
 from tests.scheduler.storage_objects import HOSTNAME, settle_claim, storage_objects
 
 _MOST_CYCLES = 20
 _OF_EACH_POD = (
     "cpu", "memory", "gpu", "selector", "tolerations", "node", "preemptable", "labels", "affinity", "spread", "role",
-    "volumes", "claims",
+    "volumes", "claims", "owner",
 )  # fmt: skip
-_PUT = {
-    "Pod": "pod",
-    "Node": "node",
-    "Queue": "queue",
-    "PodGroup": "group",
-    "PriorityClass": "priority_class",
-    "PodDisruptionBudget": "budget",
-    "ResourceQuota": "quota",
-    "StorageClass": "storage_class",
-    "PersistentVolume": "volume",
-    "PersistentVolumeClaim": "claim",
-    "CSINode": "attach_limits",
-    "Namespace": "namespace",
-}
 _START = 1893456000.0  # 2030-01-01
 
 
@@ -91,8 +77,9 @@ class Miniature:
 
     def cache(self) -> Cache:
         cache = Cache(queue_gates=True)
+        put = {kind.kind: door.put for kind, door in doors_of(cache).items()} | {"Pod": cache.put_pod}
         for (kind, _), obj in self.objects.items():
-            take_in(getattr(cache, f"put_{_PUT[kind]}"), copy.deepcopy(obj))
+            take_in(put[kind], copy.deepcopy(obj))
         return cache
 
     def cycle(self) -> Plan:
@@ -329,6 +316,7 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
             "namespace": given.get("namespace", "test"),
             "annotations": annotations,
             "labels": labels,
+            "ownerReferences": [{"controller": True, **given["owner"]}] if "owner" in given else [],
         },
         "spec": spec,
         "status": status,

@@ -26,6 +26,7 @@ from hekla.scheduler.reading import (
     read_quota,
 )
 from hekla.scheduler.rows import Budget, Node, Pod, PodGroup, PodStatus, Queue, QueueGate, Quota, Shape
+from hekla.scheduler.siblings import SiblingTable
 from hekla.scheduler.snapshot import Group, Snapshot, build_group
 from hekla.scheduler.storagetable import StorageTable
 from hekla.scheduler.tables import Tables
@@ -69,6 +70,7 @@ class Cache:
         self._budgets: dict[Key, Budget] = {}
         self._quotas: dict[Key, Quota] = {}
         self.storage = StorageTable()
+        self.siblings = SiblingTable()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._tables = Tables()
         self._stale = True
@@ -306,6 +308,7 @@ class Cache:
             quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
             storage=self.storage.snapshot(),
             namespaces=dict(self._namespaces),
+            siblings=self.siblings.snapshot(),
             strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],

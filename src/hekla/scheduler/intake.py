@@ -6,6 +6,7 @@ It is named and passed over; the rest goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from hekla.api.kinds import (
@@ -19,12 +20,14 @@ from hekla.api.kinds import (
     PRIORITY_CLASS,
     QUEUE,
     RESOURCE_QUOTA,
+    SERVICE,
     STORAGE_CLASS,
     Kind,
     Obj,
 )
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
+from hekla.scheduler.rows import WORKLOADS
 
 log = get_logger("scheduler")
 
@@ -38,6 +41,7 @@ class Door(NamedTuple):
 
 def doors_of(cache: Cache) -> Mapping[Kind, Door]:
     """For every kind that the scheduler looks at but pods, which are too many to come as whole objects."""
+    siblings = cache.siblings
     return {
         NODE: Door(cache.put_node, cache.remove_node),
         PRIORITY_CLASS: Door(cache.put_priority_class, cache.remove_priority_class),
@@ -50,6 +54,11 @@ def doors_of(cache: Cache) -> Mapping[Kind, Door]:
         PERSISTENT_VOLUME: Door(cache.put_volume, cache.remove_volume),
         PERSISTENT_VOLUME_CLAIM: Door(cache.put_claim, cache.remove_claim),
         POD_GROUP: Door(cache.put_group, cache.remove_group),
+        SERVICE: Door(siblings.put_service, siblings.remove_service),
+        **{
+            kind: Door(partial(siblings.put_workload, kind), partial(siblings.remove_workload, kind))
+            for kind in WORKLOADS
+        },
     }
 
 

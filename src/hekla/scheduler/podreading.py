@@ -21,7 +21,7 @@ from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
 from hekla.scheduler.reading import Shapes
-from hekla.scheduler.rows import NO_LABELS, Condition, Pod, PodStatus, QueueGate, Shape
+from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodStatus, QueueGate, Shape, Workload
 
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
@@ -54,6 +54,7 @@ class Metadata(_Form):
     deletion_timestamp: str | None = None
     labels: msgspec.Raw = _NOTHING
     annotations: Annotations | None = None
+    owner_references: msgspec.Raw = _NOTHING
 
 
 class ContainerForm(_Form):
@@ -123,6 +124,7 @@ class PodReader:
         self._by_bytes: dict[tuple[object, ...], Shape] = {}
         self._labels: dict[bytes, Mapping[str, str]] = {}
         self._keys: dict[tuple[str, str], Key] = {}
+        self._owners: dict[tuple[str, bytes], Workload | None] = {}
 
     def read(self, form: PodForm) -> Pod:
         meta, spec, status = form.metadata, form.spec or _NO_SPEC, form.status or _NO_STATUS
@@ -151,6 +153,7 @@ class PodReader:
             priority_class=sys.intern(spec.priority_class_name or ""),
             labels=labels,
             claims=_claim_names(meta.name, spec.volumes),
+            owner=self._owner_of(meta.owner_references, namespace),
             revision=int(meta.resource_version or 0),
             condition=_condition(status),
         )
@@ -190,6 +193,17 @@ class PodReader:
                 self._keys.clear()
             found = self._keys[namespace, name] = Key(namespace, sys.intern(name))
         return found
+
+    def _owner_of(self, references: msgspec.Raw, namespace: str) -> Workload | None:
+        raw = bytes(references)
+        if raw in _EMPTY:
+            return None
+        key = (namespace, raw)
+        if key not in self._owners:
+            if len(self._owners) >= _SPARE:
+                self._owners.clear()
+            self._owners[key] = _workload(msgspec.json.decode(raw), namespace)
+        return self._owners[key]
 
     def _shape_of(self, spec: Spec, meta: Metadata, namespace: str, labels: Mapping[str, str]) -> Shape:
         affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
@@ -288,6 +302,13 @@ def _claim_names(pod: str, volumes: msgspec.Raw) -> tuple[str, ...]:
         elif volume.get("ephemeral"):
             names.append(f"{pod}-{volume.get('name')}")
     return tuple(names)
+
+
+def _workload(references: list[Obj], namespace: str) -> Workload | None:
+    """Of whom pods are spread out by default, if that is who controls the pod."""
+    controller = next((reference for reference in references if reference.get("controller")), {})
+    kinds = [kind for kind in WORKLOADS if kind.owns_reference(controller)]
+    return Workload(kinds[0].kind, Key(namespace, str(controller.get("name")))) if kinds else None
 
 
 def _queue_gate(spec: Spec, annotations: Annotations) -> QueueGate:

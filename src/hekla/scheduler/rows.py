@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from hekla.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from hekla.api.meta import Key
 from hekla.api.quantity import format_binary, format_decimal
 from hekla.api.scheduling import PodGroupPhase, QueueState
@@ -125,6 +126,16 @@ class Condition:
     nominated: str = ""
 
 
+WORKLOADS = (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
+
+
+class Workload(NamedTuple):
+    """A ReplicaSet, StatefulSet or ReplicationController, by which its pods are spread out."""
+
+    kind: str
+    key: Key
+
+
 class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     """There may be very many: kept small, and made quickly."""
 
@@ -148,6 +159,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     priority_class: str = ""
     labels: Mapping[str, str] = NO_LABELS
     claims: tuple[str, ...] = ()
+    owner: Workload | None = None
     revision: int = 0
     condition: Condition | None = None
 

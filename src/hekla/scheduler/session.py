@@ -15,6 +15,7 @@ import numpy as np
 from hekla.api.meta import Key
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.crowd import NO_KIN, Crowd
+from hekla.scheduler.families import NO_FAMILY, Families
 from hekla.scheduler.fit import FitError, Unfit
 from hekla.scheduler.rows import Constraints, HostPort, Pod, PodStatus, Queue
 from hekla.scheduler.snapshot import Group, Snapshot, Statuses, are
@@ -148,6 +149,7 @@ class PodClass(NamedTuple):
     kin: int
     queue: str
     claims: tuple[Key, ...] = ()
+    family: int = NO_FAMILY
     tag: int = -1  # given by a plugin to pods it wants to judge one by one
 
 
@@ -182,6 +184,7 @@ class Session:
     ports: dict[int, tuple[HostPort, ...]] = field(init=False)
     total: Floats = field(init=False)
     crowd: Crowd = field(init=False)
+    families: Families = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
     movers: list[Mover] = field(default_factory=list)
     reservers: list[Listener] = field(default_factory=list)  # told of pods let in by their queue and not placed yet
@@ -208,6 +211,7 @@ class Session:
         self.queues = {queue.name: queue for queue in self.snapshot.queues}
         self.active = self._states(self.snapshot.groups)
         self.crowd = Crowd(self.snapshot)
+        self.families = Families(self.snapshot)
         self.used = nodes.used.copy(order="F")
         self.idle = nodes.allocatable - nodes.used
         self.releasing = nodes.releasing.copy(order="F")
@@ -252,7 +256,8 @@ class Session:
         kin = self.crowd.kin(pod) if self.crowd.active else NO_KIN
         claims = pod.claim_keys if pod.claims else ()
         tag = self.tags.get(pod.uid, -1) if self.tags else -1
-        return PodClass(shape, kin, state.queue.name, claims, tag)
+        family = self.families.number(pod) if self.families.active else NO_FAMILY
+        return PodClass(shape, kin, state.queue.name, claims, family, tag)
 
     def look_again_at(self, moment: float) -> None:
         """Ask for a cycle at a time when something may be decided differently, though nothing has changed."""
@@ -376,8 +381,9 @@ class Session:
     def _move(self, state: GroupState, positions: Ints, nodes: Ints, sign: int) -> None:
         for mover in self.movers:
             mover(state, positions.tolist(), nodes.tolist(), sign)
-        if self.crowd.active:
-            self.crowd.move([state.group.pods[at] for at in positions.tolist()], nodes.tolist(), sign)
+        for onlookers in (self.crowd, self.families):
+            if onlookers.active:
+                onlookers.move([state.group.pods[at] for at in positions.tolist()], nodes.tolist(), sign)
 
     def _account_leaving(self, line: int, shape: int, sign: float) -> None:
         self.releasing[line] += self.request(shape) * sign

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
 from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, QueueGate, Quota, Shape
+from hekla.scheduler.siblings import NO_SIBLINGS, Siblings
 from hekla.scheduler.storage import Storage
 
 Statuses = NDArray[np.int8]
@@ -141,6 +142,7 @@ class Snapshot:
     requests: Floats  # one line for each shape
     resting: tuple[Group, ...] = ()  # the others, in any order: a cycle has nothing to decide about them
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
+    siblings: Siblings = NO_SIBLINGS
     held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold
 
 

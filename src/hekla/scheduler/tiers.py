@@ -39,6 +39,7 @@ from hekla.scheduler.extension import (
     VictimQueueOrder,
     Vote,
 )
+from hekla.scheduler.families import NO_FAMILY
 from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.residents import Contender, Resident
@@ -131,7 +132,7 @@ class Tiers:
         self._subgroup_pipelined = self._by_tier(SubgroupPipelined)
         self._votes_enqueue = self._by_tier(GroupEnqueueable)
         self._masks: dict[tuple[object, ...], Flags | None] = {}
-        self._preferring: dict[tuple[int, int, str, int], bool] = {}
+        self._preferring: dict[tuple[int, int, str, int, bool], bool] = {}
         self.filters_settled = all(_is_by_constraints(plugin) for plugin in self._filters)
         self._scores_settled = all(_is_by_constraints(plugin) for plugin in self._scores)
 
@@ -305,7 +306,7 @@ class Tiers:
     def has_preferences(self, of: PodClass) -> bool:
         if not self._scores_settled:
             return any(plugin.has_preference(of) for plugin in self._scores)
-        key = (id(self._session.constraints(of)), of.kin, of.queue, of.tag)
+        key = (id(self._session.constraints(of)), of.kin, of.queue, of.tag, of.family == NO_FAMILY)
         if key not in self._preferring:
             self._preferring[key] = any(plugin.has_preference(of) for plugin in self._scores)
         return self._preferring[key]
@@ -314,7 +315,7 @@ class Tiers:
         """Whether placing one pod of the class may change where the next one may or would like to go."""
         if not self.filters_settled or self._session.is_fickle(of):
             return True
-        return not self._scores_settled and self.has_preferences(of)
+        return (of.family != NO_FAMILY or not self._scores_settled) and self.has_preferences(of)
 
     def class_score(self, of: PodClass, candidates: Ints | None) -> ClassScore:
         """The score of a class; `candidates` may be None where no plugin has a preference."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +13,9 @@ from hekla.scheduler.arrays.spread import Spread, SpreadOfClass
 from hekla.scheduler.company import SpreadRule
 from hekla.scheduler.crowd import NO_KIN
 from hekla.scheduler.extension import Argument, NodeScore, PairScore, SchedulerPlugin
+from hekla.scheduler.families import NO_FAMILY
 from hekla.scheduler.matching import matches
-from hekla.scheduler.neighbours import evenness, liking
+from hekla.scheduler.neighbours import DEFAULT_RULES, evenness, liking
 from hekla.scheduler.plugins.predicates import counted_nodes, tolerates
 from hekla.scheduler.rows import Constraints
 from hekla.scheduler.session import PodClass, Session
@@ -73,7 +74,7 @@ class NodeOrder(SchedulerPlugin, NodeScore):
 
     def has_preference(self, of: PodClass) -> bool:
         constraints = self.session.constraints(of)
-        return bool(self._likes(constraints) or self._avoids() or self._is_liked(of) or self._soft_rules(of))
+        return bool(self._likes(constraints) or self._avoids() or self._is_liked(of) or self._spreads(of))
 
     def preference(self, of: PodClass, candidates: Ints) -> Floats:
         constraints, crowd = self.session.constraints(of), self.session.crowd
@@ -85,10 +86,8 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         if self._is_liked(of):
             points = liking(crowd, constraints.company, of.kin, candidates, len(self._nodes))
             total += points * self.arguments["podaffinity.weight"]
-        rules = self._soft_rules(of)
-        if rules:
-            counted = [counted_nodes(self.session, constraints, rule) for rule in rules]
-            total += evenness(crowd, rules, counted, candidates) * self.arguments["podtopologyspread.weight"]
+        if self._spreads(of):
+            total += self._evenness(of, candidates) * self.arguments["podtopologyspread.weight"]
         return total
 
     def _is_liked(self, of: PodClass) -> bool:
@@ -96,11 +95,23 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         wishes = of.kin != NO_KIN or (company is not None and company.preferred)
         return bool(wishes and self.arguments["podaffinity.weight"])
 
-    def _soft_rules(self, of: PodClass) -> list[SpreadRule]:
+    def _spreads(self, of: PodClass) -> bool:
+        wishes = of.family != NO_FAMILY or self._soft_rules(of)
+        return bool(wishes and self.arguments["podtopologyspread.weight"])
+
+    def _evenness(self, of: PodClass, candidates: Ints) -> Floats:
+        session, crowd, constraints = self.session, self.session.crowd, self.session.constraints(of)
+        rules = DEFAULT_RULES if of.family != NO_FAMILY else self._soft_rules(of)
+        if of.family != NO_FAMILY:
+            counts = [session.families.heads(of.family)] * len(rules)
+        else:
+            counts = [crowd.matching(rule.term, leaving=False) for rule in rules]
+        counted = [counted_nodes(session, constraints, rule) for rule in rules]
+        return evenness(crowd, rules, counts, counted, candidates, needs_labels=of.family == NO_FAMILY)
+
+    def _soft_rules(self, of: PodClass) -> Sequence[SpreadRule]:
         company = self.session.constraints(of).company
-        if company is None or not self.arguments["podtopologyspread.weight"]:
-            return []
-        return [rule for rule in company.spread if not rule.hard]
+        return [rule for rule in company.spread if not rule.hard] if company is not None else ()
 
     def _likes(self, constraints: Constraints) -> bool:
         return bool(constraints.preferred and self.arguments["nodeaffinity.weight"])

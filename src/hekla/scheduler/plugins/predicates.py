@@ -197,13 +197,14 @@ class Predicates(SchedulerPlugin, NodeFilter):
 
 def counted_nodes(session: Session, constraints: Constraints, rule: SpreadRule) -> Flags:
     """Nodes whose pods count for a spread rule: those the pod itself could be on, as far as the rule cares."""
-    key = (id(constraints), rule)
+    chooses = rule.honours_affinity and (bool(constraints.selector) or constraints.terms is not None)
+    key = (counted_nodes, id(constraints) if chooses or rule.honours_taints else None, chooses, rule.honours_taints)
     known: Flags | None = session.memo.get(key)
     if known is not None:
         return known
     counted: Flags = np.ones(len(session.snapshot.nodes), dtype=bool)
-    for line, node in enumerate(session.snapshot.nodes.rows):
-        if rule.honours_affinity and not accepts(constraints, node):
+    for line, node in enumerate(session.snapshot.nodes.rows) if chooses or rule.honours_taints else ():
+        if chooses and not accepts(constraints, node):
             counted[line] = False
         if rule.honours_taints and is_repelled(constraints.tolerations, node):
             counted[line] = False
