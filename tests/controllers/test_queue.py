@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import COMMAND, QUEUE
-from hekla.api.meta import annotations_of
+from hekla.api.kinds import COMMAND, EVENT, QUEUE
+from hekla.api.meta import annotations_of, name_of
 from hekla.controllers.queue import decide_state
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -88,3 +88,36 @@ def test_a_queue_that_was_closed_itself_stays_closed_when_its_parent_opens() -> 
         assert state_of(bench, "child") == "Closed"
 
     on_bench(script)
+
+
+def test_a_queue_told_to_open_below_a_closed_parent_opens_with_it_and_says_in_time_that_it_waits() -> None:
+    async def script(bench: Bench) -> None:
+        parent = await bench.client.create(QUEUE, new_queue("parent"))
+        child = await bench.client.create(QUEUE, new_queue("child", "parent"))
+        await until_states(bench, parent="Open", child="Open")
+        for queue in (child, parent):
+            await bench.client.create(COMMAND, make.command("CloseQueue", queue, "Queue"))
+            await until_states(bench, **{name_of(queue): "Closed"})
+        await bench.client.create(COMMAND, make.command("OpenQueue", child, "Queue"))
+        await bench.settle()
+        assert state_of(bench, "child") == "Closed"
+        assert await warnings(bench) == []
+        for _ in range(2):
+            await bench.settle()
+        (told,) = await warnings(bench)
+        assert told == (
+            "OpenQueue queue failed for Failed to open queue child because its parent queue parent is closing or "
+            "closed. Open the parent queue first."
+        )
+        await bench.stop_controllers()
+        bench.start_controllers()
+        await bench.client.create(COMMAND, make.command("OpenQueue", parent, "Queue"))
+        await until_states(bench, parent="Open", child="Open")
+        await bench.settle()
+        assert bench.store.objects(COMMAND) == []
+
+    on_bench(script)
+
+
+async def warnings(bench: Bench) -> list[str]:
+    return [one["message"] for one in (await bench.client.list(EVENT)).items if one["type"] == "Warning"]

@@ -97,7 +97,13 @@ def test_a_queue_is_created_closed_opened_and_deleted(cluster: LocalCluster) -> 
     for action, state in (("close", "Closed"), ("open", "Open")):
         cluster.hekla("queue", "operate", "research", "--action", action)
         eventually(lambda state=state: f"research   3        {state}" in cluster.hekla("queue", "list").stdout)
-    cluster.hekla("queue", "delete", "research")
+    cluster.hekla("queue", "create", "physics", "--parent", "research")
+    cluster.hekla("queue", "operate", "research", "--action", "close")
+    eventually(lambda: cluster.hekla("queue", "list").stdout.count("Closed") == 2)
+    waits = cluster.hekla("queue", "operate", "physics", "--action", "open").stdout
+    assert "It opens when its parent does: queue research is Closed." in waits
+    for queue in ("physics", "research"):
+        cluster.hekla("queue", "delete", queue)
     refused = cluster.hekla("queue", "delete", "default", check=False)
     assert refused.returncode == 1
     assert "`default` queue can not be deleted" in refused.stderr

@@ -9,6 +9,7 @@ import click
 from hekla.api.batch import JobAction
 from hekla.api.kinds import POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of
+from hekla.api.scheduling import QueueState
 from hekla.cli.connection import ClusterOptions, clusterwide_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, queue_name_argument
@@ -117,6 +118,8 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
         case _:
             raise UsageError(f"action {action} invalid, valid actions are open, close and update")
     confirm(f"queue.scheduling.volcano.sh/{name}: {action}", vcctl="")
+    if action == "open" and not is_vcctl():
+        with_client(connection, lambda client: _warn_of_parent(client, name))
 
 
 @queue.command("delete")
@@ -132,6 +135,14 @@ def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     name = chosen_name(name, name_flag, "queue name must be specified")
     delete_one(cluster, QUEUE, name)
     confirm(f"queue.scheduling.volcano.sh/{name} deleted", vcctl="")
+
+
+async def _warn_of_parent(client: Client, name: str) -> None:
+    parent = str(((await client.get(QUEUE, name)).get("spec") or {}).get("parent") or "")
+    above = await client.find(QUEUE, parent) if parent else None
+    state = str(((above or {}).get("status") or {}).get("state") or "")
+    if state in (QueueState.CLOSED, QueueState.CLOSING):
+        click.echo(f"It opens when its parent does: queue {parent} is {state}.")
 
 
 def _print(rows: list[list[object]]) -> None:

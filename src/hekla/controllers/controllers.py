@@ -53,7 +53,7 @@ async def run(
     metrics = ControllerMetrics(sources, clock)
     recorder = Recorder(client, COMPONENT, clock=clock, rng=rng)
     jobs = JobController(client, sources, clock=clock, rng=rng, recorder=recorder)
-    queues = QueueController(client, sources, recorder=recorder)
+    queues = QueueController(client, sources, clock=clock, recorder=recorder)
     groups = PodGroupController(client, sources, schedulers=schedulers, inherit=inherit_owner_annotations)
     emptied = EmptiedGroupController(client, sources)
     garbage = GarbageController(client, sources, clock=clock)

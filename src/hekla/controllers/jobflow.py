@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from hekla.api.batch import JobPhase
 from hekla.api.duration import parse_duration
-from hekla.api.kinds import JOB, JOB_FLOW, Obj
+from hekla.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, Obj
 from hekla.api.meta import (
     Key,
     controller_of,
@@ -118,6 +118,8 @@ class JobFlowController:
         made = []
         for name in due_flows(flow, {name_of(job): _phase(job) for job in jobs}):
             template = self._templates.get(name, key.namespace)
+            # Our copy may be older than the template.
+            template = template or await self._client.find(JOB_TEMPLATE, name, key.namespace)
             if template is None:
                 missing = f'JobTemplate "{name}" is not there: {job_name(flow, name)} waits for it'
                 self._recorder.event(flow, WARNING, "TemplateNotFound", missing)

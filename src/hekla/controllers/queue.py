@@ -1,7 +1,8 @@
 """Queues: whether they take jobs, and that the two everything rests on exist.
 
 `decide_state` is the table of states; closing and opening pass down the tree of queues by annotation, so that each
-queue is reconciled on its own.
+queue is reconciled on its own. The same annotation keeps what cannot be done yet: a queue that is told to open below a
+closed parent opens with it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
+from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import QUEUE_INDEX, TARGET, Sources
 from hekla.errors import AlreadyExists, NotFound
@@ -25,6 +27,8 @@ _DEFAULTS: dict[str, Obj] = {
     DEFAULT_QUEUE: {"reclaimable": True, "weight": 1},
 }
 _SHUT = (QueueState.CLOSED, QueueState.CLOSING)
+# parity: upstream tells it of a queue that its fifteenth try, each after twice the pause, could not open.
+_TOLD_AFTER_SECONDS = 163.8
 
 
 def decide_state(state: str, action: str, groups: int) -> str:
@@ -40,12 +44,14 @@ def decide_state(state: str, action: str, groups: int) -> str:
 
 
 class QueueController:
-    def __init__(self, client: Client, sources: Sources, *, recorder: Recorder) -> None:
+    def __init__(self, client: Client, sources: Sources, *, clock: Clock, recorder: Recorder) -> None:
         self._client = client
         self._queues = sources.queues
         self._groups = sources.groups
         self._commands = sources.commands
+        self._clock = clock
         self._recorder = recorder
+        self._to_tell: dict[Key, float] = {}
         self._settled = asyncio.Event()
         self.runner = Runner("queue", self.reconcile)
         sources.queues.subscribe(self._queue_changed)
@@ -64,6 +70,7 @@ class QueueController:
     async def reconcile(self, key: Key) -> float | None:
         queue = self._queues.get(key.name)
         if queue is None:
+            self._to_tell.pop(key, None)
             await self._create_default(key)
             return None
         if key.name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
@@ -74,7 +81,7 @@ class QueueController:
         await self._carry_out(key, queue, action)
         if command:
             await self._finish(key, command)
-        return None
+        return self._tell_of_waiting(key, queue)
 
     async def _create_default(self, key: Key) -> None:
         if key.name not in _DEFAULTS:
@@ -93,13 +100,9 @@ class QueueController:
     async def _carry_out(self, key: Key, queue: Obj, action: str) -> None:
         """Write the state `action` leads to, if any."""
         state = str((queue.get("status") or {}).get("state") or "")
-        if action == JobAction.OPEN_QUEUE and self._parent_state(queue) in _SHUT:
-            parent = queue["spec"]["parent"]
-            text = (
-                f"Failed to open queue {key.name} because its parent queue {parent} is closing or closed. "
-                "Open the parent queue first."
-            )
-            self._recorder.event(queue, WARNING, JobAction.OPEN_QUEUE, text)
+        if action == JobAction.OPEN_QUEUE and state in _SHUT and self._parent_state(queue) in _SHUT:
+            await self._note_closed_by_parent(key, queue, "true")
+            self._to_tell.setdefault(key, self._clock.monotonic() + _TOLD_AFTER_SECONDS)
             return
         if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
             return
@@ -125,6 +128,25 @@ class QueueController:
         if parent == QueueState.OPEN and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
             return JobAction.OPEN_QUEUE
         return JobAction.SYNC_QUEUE
+
+    def _tell_of_waiting(self, key: Key, queue: Obj) -> float | None:
+        """Tell, once it is time, that a queue still waits for its parent to be opened; the seconds until then."""
+        due = self._to_tell.get(key)
+        if due is None:
+            return None
+        remaining = due - self._clock.monotonic()
+        waits = self._parent_state(queue) in _SHUT
+        if waits and remaining > 0:
+            return remaining
+        del self._to_tell[key]
+        if waits:
+            text = (
+                f"Failed to open queue {key.name} because its parent queue {queue['spec']['parent']} is closing or "
+                "closed. Open the parent queue first."
+            )
+            action = JobAction.OPEN_QUEUE
+            self._recorder.event(queue, WARNING, action, f"{action} queue failed for {text}")
+        return None
 
     def _parent_state(self, queue: Obj) -> str:
         parent = self._queues.get(str((queue.get("spec") or {}).get("parent") or ""))

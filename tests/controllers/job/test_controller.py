@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
+from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
 from hekla.api.meta import name_of, uid_of
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -202,33 +202,25 @@ def test_a_job_completed_by_its_task_counts_no_retry_and_keeps_the_pod() -> None
     on_bench(script)
 
 
-def test_a_job_without_retries_left_gets_no_new_gang() -> None:
+@pytest.mark.parametrize(
+    ("action", "replicas", "groups", "pods", "left"),
+    [("RestartJob", 1, 3, 2, 1), ("RestartJob", 2, 2, 4, 1), ("RestartPod", 1, 1, 3, 0), ("RestartPod", 2, 1, 4, 0)],
+)
+def test_a_restart_that_used_up_the_retries_is_begun_like_the_others_and_then_stopped(
+    action: str, replicas: int, groups: int, pods: int, left: int
+) -> None:
     async def script(bench: Bench) -> None:
-        groups: list[str] = []
-        bench.watch(POD_GROUP, lambda update: groups.append(uid_of(update.obj)))
-        policies = [make.policy("PodFailed", "RestartJob")]
-        await bench.create(make.new_job("demo", make.task("worker", 1), policies=policies, maxRetry=2))
+        seen: dict[Kind, set[str]] = {POD_GROUP: set(), POD: set()}
+        bench.watch(POD_GROUP, lambda update: seen[POD_GROUP].add(uid_of(update.obj)))
+        bench.watch(POD, lambda update: seen[POD].add(uid_of(update.obj)))
+        policies = [make.policy("PodFailed", action)]
+        await bench.create(make.new_job("demo", make.task("worker", replicas), policies=policies, maxRetry=2))
         for _ in range(2):
-            await bench.until_running(1)
+            await bench.until_running(replicas)
             await bench.end("demo-worker-0", "Failed", 1)
             await bench.settle()
         assert (await bench.until_phase("Failed"))["status"]["retryCount"] == 2
-        assert len(dict.fromkeys(groups)) == 2
-
-    on_bench(script)
-
-
-def test_a_job_without_retries_left_does_not_run_its_killed_pod_once_more() -> None:
-    async def script(bench: Bench) -> None:
-        pods: list[str] = []
-        bench.watch(POD, lambda update: pods.append(uid_of(update.obj)))
-        policies = [make.policy("PodFailed", "RestartPod")]
-        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies, maxRetry=2))
-        for _ in range(2):
-            await bench.until_running(2)
-            await bench.end("demo-worker-0", "Failed", 1)
-            await bench.settle()
-        assert (await bench.until_phase("Failed"))["status"]["retryCount"] == 2
-        assert len(dict.fromkeys(pods)) == 3
+        assert (len(seen[POD_GROUP]), len(seen[POD])) == (groups, pods)
+        assert (await uids(bench, POD_GROUP), len(await uids(bench, POD))) == ({}, left)
 
     on_bench(script)

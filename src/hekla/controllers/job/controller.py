@@ -209,15 +209,14 @@ class JobController:
         # 2. What the pods need before they exist.
         if await self._forward(job):
             return
-        # A job that is about to fail for want of retries needs neither pods nor a gang any more.
-        ending = job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
-        wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not ending)
+        # parity: a restart that used up the retries is begun like the others before the job is seen to have failed.
+        wanted = plan(job, scene.pods, may_create=scene.gate_is_open)
         plugins = await self._prepare(job, verify=bool(wanted.create))
         claims = await self._claims(job)
         if claims is None:
             return
         # 3. The gang, and why it waits.
-        if not ending:
+        if not _ends_with_its_gang(scene):
             await self._ensure_group(job, scene.group)
         # 4. Pods.
         made = await self._apply(job, wanted, claims, plugins, evicted, command)
@@ -401,6 +400,14 @@ class JobController:
             for job in self._sources.jobs.all():
                 if (job.get("spec") or {}).get("queue") == name:
                     self.runner.enqueue(key_of(job))
+
+
+def _ends_with_its_gang(scene: Scene) -> bool:
+    """Whether a job without retries left still stops the pods of its last attempt."""
+    # parity: upstream sees the old group as long as it has pods to stop, and has failed the job before it is gone.
+    job = scene.job
+    used_up = job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
+    return used_up and scene.group is None and any(pod.deleting for pod in scene.pods)
 
 
 def _records(job: Job) -> dict[str, str]:
