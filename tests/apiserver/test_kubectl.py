@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from tests.apiserver.live import LiveServer
 from tests.eventually import eventually
@@ -72,6 +75,17 @@ def test_what_kubectl_sends_as_protobuf_is_read(live: LiveServer) -> None:
     )
     assert live.kubectl("auth", "can-i", "create", "pods").strip() == "yes"
     assert "system:masters" in live.kubectl("auth", "whoami")
+
+
+@pytest.mark.parametrize("kind", ["vcjob", "podgroup", "queue", "pod"])
+def test_older_clients_get_the_same_schema_as_protobuf(live: LiveServer, kind: str) -> None:
+    explained = {
+        form: live.kubectl("explain", kind, "--recursive", f"--output={form}")
+        for form in ("plaintext", "plaintext-openapiv2")
+    }
+    words = {form: re.findall(r"^ *(\w+)\s+<", text, re.MULTILINE) for form, text in explained.items()}
+    assert len(words["plaintext"]) > 10
+    assert words["plaintext-openapiv2"] == words["plaintext"]
 
 
 _WATCHED = 'apiserver_longrunning_requests{resource="pods",verb="WATCH"} 1.0'

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from hekla.api.kinds import Kind, Obj
+from hekla.apiserver import openapi_protobuf
 from hekla.apiserver.definitions import OBJECT_META, load_definitions
-from hekla.apiserver.request import Request, Response, json_response
+from hekla.apiserver.request import JSON, Request, Response, json_response
 from hekla.apiserver.resource import Registry, Resource
 from hekla.apiserver.version import GIT_VERSION
 from hekla.errors import NotAcceptable
@@ -41,12 +43,16 @@ class OpenApi:
         if path == "/openapi/v3":
             return json_response({"paths": {place: {"serverRelativeURL": url} for place, url in self._index()}})
         if path == "/openapi/v2":
-            _require_json(request)
-            return Response(200, self._document("", self._v2))
+            return self._answer_v2(request)
         place = path.removeprefix("/openapi/v3/")
         if place not in self._places():
             return None
         return Response(200, self._document(place, lambda: self._v3(place)))
+
+    def _answer_v2(self, request: Request) -> Response:
+        media = _media_type(request.headers.get("accept", ""))
+        encode = openapi_protobuf.encode_document if media == openapi_protobuf.MEDIA_TYPE else msgspec.json.encode
+        return Response(200, self._document(media, self._v2, encode), content_type=media)
 
     def _places(self) -> dict[str, list[Resource]]:
         places: dict[str, list[Resource]] = {}
@@ -61,9 +67,9 @@ class OpenApi:
         mark = hashlib.sha256(repr((GIT_VERSION, self._generation)).encode()).hexdigest()[:32].upper()
         return [(place, f"/openapi/v3/{place}?hash={mark}") for place in sorted(self._places())]
 
-    def _document(self, place: str, build: Any) -> bytes:
+    def _document(self, place: str, build: Any, encode: Callable[[Obj], bytes] = msgspec.json.encode) -> bytes:
         if place not in self._documents:
-            self._documents[place] = msgspec.json.encode(build())
+            self._documents[place] = encode(build())
         return self._documents[place]
 
     def _v3(self, place: str) -> Obj:
@@ -85,10 +91,15 @@ class OpenApi:
         }
 
 
-def _require_json(request: Request) -> None:
-    accept = request.headers.get("accept", "")
-    if accept and not any(media in accept for media in ("application/json", "*/*", "application/*")):
-        raise NotAcceptable("only the following media types are accepted: application/json", details={})
+def _media_type(accept: str) -> str:
+    """What to answer in: protobuf only to those who take no JSON."""
+    if not accept or any(media in accept for media in (JSON, "*/*", "application/*")):
+        return JSON
+    if any(media in accept for media in openapi_protobuf.ASKED_FOR_AS):
+        return openapi_protobuf.MEDIA_TYPE
+    raise NotAcceptable(
+        f"only the following media types are accepted: {JSON}, {openapi_protobuf.MEDIA_TYPE}", details={}
+    )
 
 
 def schema_name(resource: Resource) -> str:
