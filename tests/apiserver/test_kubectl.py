@@ -11,10 +11,12 @@ import pytest
 
 from tests.apiserver.live import LiveServer
 from tests.eventually import eventually
+from tests.kubectl import needs_newer_kubectl
 
 HELLO_GANG = str(Path(__file__).parents[2] / "examples" / "hello-gang" / "job.yaml")
 
 
+@needs_newer_kubectl
 def test_a_job_is_applied_shown_changed_and_deleted(live: LiveServer) -> None:
     assert "job.batch.volcano.sh/hello-gang created" in live.kubectl("apply", "-f", HELLO_GANG)
     assert "unchanged" in live.kubectl("apply", "-f", HELLO_GANG)
@@ -37,6 +39,7 @@ def test_a_job_is_applied_shown_changed_and_deleted(live: LiveServer) -> None:
     assert "deleted" in live.kubectl("delete", "-f", HELLO_GANG)
 
 
+@needs_newer_kubectl
 def test_server_side_apply_makes_and_keeps(live: LiveServer) -> None:
     for _ in range(2):
         assert "serverside-applied" in live.kubectl("apply", "--server-side", "-f", HELLO_GANG)
@@ -45,12 +48,14 @@ def test_server_side_apply_makes_and_keeps(live: LiveServer) -> None:
     live.kubectl("delete", "vcjob", "hello-gang")
 
 
+@needs_newer_kubectl
 def test_a_wrong_field_is_refused_by_name(live: LiveServer) -> None:
     manifest = Path(HELLO_GANG).read_text().replace("minAvailable", "minAvailabel")
     refused = live.kubectl("apply", "-f", "-", stdin=manifest, check=False)
     assert 'unknown field "spec.minAvailabel"' in refused
 
 
+@needs_newer_kubectl
 def test_what_kubectl_sends_as_protobuf_is_read(live: LiveServer) -> None:
     live.kubectl("create", "configmap", "settings", "--from-literal=a=1", "--from-literal=b=two")
     assert json.loads(live.kubectl("get", "cm", "settings", "-o", "json"))["data"] == {"a": "1", "b": "two"}
@@ -77,6 +82,7 @@ def test_what_kubectl_sends_as_protobuf_is_read(live: LiveServer) -> None:
     assert "system:masters" in live.kubectl("auth", "whoami")
 
 
+@needs_newer_kubectl
 @pytest.mark.parametrize("kind", ["vcjob", "podgroup", "queue", "pod"])
 def test_older_clients_get_the_same_schema_as_protobuf(live: LiveServer, kind: str) -> None:
     explained = {
@@ -106,6 +112,7 @@ def test_a_watch_shows_rows_as_they_change(live: LiveServer) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["ADDED", "DELETED"]
 
 
+@needs_newer_kubectl
 def test_explain_and_api_resources_know_every_kind(live: LiveServer) -> None:
     explained = live.kubectl("explain", "vcjob.spec.tasks")
     assert "replicas" in explained

@@ -38,6 +38,10 @@ class LocalCluster:
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout + (done.stderr if not check else "")
 
+    def wait_for(self, what: str, path: str, value: str) -> None:
+        """Until the field is that; `kubectl wait` knows of no fields before 1.23."""
+        eventually(lambda: self.kubectl("get", what, "-o", f"jsonpath={{{path}}}") == value, what=f"{what} is {value}")
+
     def get(self, *arguments: str) -> Any:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 

@@ -6,6 +6,7 @@ import json
 import re
 
 from tests.e2e.local_cluster import HELLO_GANG, LocalCluster
+from tests.kubectl import needs_newer_kubectl
 
 
 def refusals(cluster: LocalCluster) -> list[str]:
@@ -25,6 +26,7 @@ def test_the_components_need_no_more_than_their_roles_give_them(cluster: LocalCl
     assert refusals(cluster) == before
 
 
+@needs_newer_kubectl
 def test_kubectl_knows_who_it_is_and_what_others_may(cluster: LocalCluster) -> None:
     assert "system:masters" in cluster.kubectl("auth", "whoami")
     asked = ("auth", "can-i", "create", "jobs.batch.volcano.sh", "--as", "ann")
@@ -35,6 +37,7 @@ def test_kubectl_knows_who_it_is_and_what_others_may(cluster: LocalCluster) -> N
     assert cluster.kubectl("auth", "can-i", "create", "queues", "--as", "ann", check=False).startswith("no")
 
 
+@needs_newer_kubectl
 def test_a_service_account_s_token_opens_what_was_granted(cluster: LocalCluster) -> None:
     cluster.kubectl("create", "serviceaccount", "reader")
     cluster.kubectl("create", "role", "reads-pods", "--verb=get,list", "--resource=pods")
@@ -97,7 +100,7 @@ def test_a_pod_reaches_the_api_with_its_own_rights_and_no_others(cluster: LocalC
     spec = {"serviceAccountName": "caller", "restartPolicy": "Never", "containers": [container]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "caller"}, "spec": spec}
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
-    cluster.kubectl("wait", "pod/caller", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    cluster.wait_for("pod/caller", ".status.phase", "Succeeded")
     answers = json.loads(cluster.kubectl("logs", "caller"))
     assert len(answers) == 33
     assert answers[:6] == [200] * 6
@@ -112,5 +115,5 @@ def test_a_pod_does_not_see_what_the_components_hold(cluster: LocalCluster) -> N
     spec = {"restartPolicy": "Never", "containers": [container]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "looker"}, "spec": spec}
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
-    cluster.kubectl("wait", "pod/looker", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    cluster.wait_for("pod/looker", ".status.phase", "Succeeded")
     assert cluster.kubectl("logs", "looker").split() == ["0", "0"]

@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.local_cluster import LocalCluster
 from tests.e2e.terminal import in_a_terminal
 from tests.eventually import eventually
+from tests.kubectl import needs_newer_kubectl
 
 POD = """
 apiVersion: v1
@@ -51,7 +52,7 @@ def test_what_is_said_reaches_the_container_and_its_input_ends_with_the_client(
     assert done.returncode == 0, done.stderr
     assert done.stdout == data
     assert b"all heard" in done.stderr
-    cluster.kubectl("wait", "pod/listener", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    cluster.wait_for("pod/listener", ".status.phase", "Succeeded")
     assert cluster.kubectl("logs", "listener").replace("all heard\n", "") == data.decode()
 
 
@@ -83,6 +84,7 @@ def test_run_it_gives_a_shell_and_cleans_up(cluster: LocalCluster, kubectl: list
     assert eventually(lambda: "visitor" not in cluster.names("pod"))
 
 
+@needs_newer_kubectl
 def test_both_outputs_are_seen_by_one_who_only_looks(cluster: LocalCluster, kubectl: list[str]) -> None:
     start(cluster, "speaker", _SPEAKER)
     looking = subprocess.Popen([*kubectl, "attach", "speaker"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -99,5 +101,5 @@ def test_both_outputs_are_seen_by_one_who_only_looks(cluster: LocalCluster, kube
 def test_what_does_not_run_cannot_be_attached_to(cluster: LocalCluster, kubectl: list[str]) -> None:
     stopped = POD.replace("NAME", "over").replace("CONTAINER", 'command: ["true"]')
     cluster.kubectl("apply", "-f", "-", stdin=stopped)
-    cluster.kubectl("wait", "pod/over", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    cluster.wait_for("pod/over", ".status.phase", "Succeeded")
     assert "completed" in cluster.kubectl("attach", "over", check=False)

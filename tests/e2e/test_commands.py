@@ -81,7 +81,7 @@ def test_a_job_made_from_words_runs_and_can_be_looked_at(cluster: LocalCluster) 
     assert "run job words successfully" in vcctl(cluster, "job", "run", *words).stdout
     again = vcctl(cluster, "job", "run", *words).stdout.strip()
     assert again == 'Failed to run job: jobs.batch.volcano.sh "words" already exists'
-    cluster.kubectl("wait", "vcjob/words", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.wait_for("vcjob/words", ".status.state.phase", "Running")
     assert "words-default0-1" in vcctl(cluster, "pod", "list", "--job", "words").stdout
     assert "Running" in vcctl(cluster, "job", "view", "--name", "words").stdout
     listed = json.loads(cluster.hekla("job", "list", "-o", "json").stdout)
@@ -176,7 +176,7 @@ def test_why_tells_the_first_true_cause(cluster: LocalCluster) -> None:
     for made in (queue("why-small", capability={"cpu": "500m"}), queue("why-shut"), queue("why-gone")):
         cluster.kubectl("create", "-f", "-", stdin=made)
     for name in ("why-small", "why-shut", "why-gone"):
-        cluster.kubectl("wait", f"queue/{name}", "--for=jsonpath={.status.state}=Open")
+        cluster.wait_for(f"queue/{name}", ".status.state", "Open")
     gpu = {"nvidia.com/gpu": "1"}
     for job in (
         waiting_job("why-gpu", resources={"requests": gpu, "limits": gpu}),

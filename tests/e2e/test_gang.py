@@ -38,7 +38,7 @@ def submit(cluster: LocalCluster, name: str, count: int) -> None:
 
 def test_a_gang_waits_whole_and_starts_when_room_comes(cluster: LocalCluster) -> None:
     submit(cluster, "first", 1)
-    cluster.kubectl("wait", "vcjob/first", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.wait_for("vcjob/first", ".status.state.phase", "Running")
     submit(cluster, "second", 4)
 
     def explained() -> str:
@@ -54,5 +54,5 @@ def test_a_gang_waits_whole_and_starts_when_room_comes(cluster: LocalCluster) ->
     assert [pod["metadata"]["name"] for pod in placed] == ["first-main-0"]
 
     cluster.hekla("job", "delete", "first")
-    cluster.kubectl("wait", "vcjob/second", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.wait_for("vcjob/second", ".status.state.phase", "Running")
     assert len([pod for pod in cluster.get("pod")["items"] if pod["status"]["phase"] == "Running"]) == 4

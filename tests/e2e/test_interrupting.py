@@ -125,7 +125,7 @@ def test_detaching_leaves_the_job_running(cluster: LocalCluster, job: Path) -> N
         screen.type("d\n")
         assert screen.wait() == 130
     # The container's first words may be seen before the Job's status says that it runs.
-    cluster.kubectl("wait", "vcjob/asked", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.wait_for("vcjob/asked", ".status.state.phase", "Running")
     cluster.hekla("job", "delete", "asked")
     eventually(lambda: not [name for name in cluster.names("pod") if "asked" in name])
 

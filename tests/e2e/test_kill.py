@@ -55,7 +55,7 @@ def is_told(cluster: LocalCluster, name: str) -> bool:
 
 def check_the_end(cluster: LocalCluster, uids: set[str]) -> None:
     release(cluster)
-    cluster.kubectl("wait", "vcjob/steady", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
+    cluster.wait_for("vcjob/steady", ".status.state.phase", "Completed")
     pods = cluster.get("pod")["items"]
     assert {pod["metadata"]["uid"] for pod in pods} == uids, "a pod was replaced"
     for pod in pods:

@@ -8,8 +8,10 @@ from typing import IO
 
 from tests.e2e.local_cluster import HELLO_GANG, LocalCluster
 from tests.eventually import eventually
+from tests.kubectl import needs_newer_kubectl
 
 
+@needs_newer_kubectl
 def test_the_life_of_a_job_under_kubectl(cluster: LocalCluster) -> None:
     cluster.kubectl("run", "herald", "--image=any", "--restart=Never", "--command", "--", "true")
     watch = subprocess.Popen(
@@ -88,11 +90,11 @@ def test_nobody_is_answered_without_a_credential(cluster: LocalCluster) -> None:
 def test_suspend_and_resume_move_the_job(cluster: LocalCluster) -> None:
     job = SLEEPER.replace("NAME", "sleeper")
     cluster.kubectl("apply", "-f", "-", stdin=job)
-    cluster.kubectl("wait", "vcjob/sleeper", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.wait_for("vcjob/sleeper", ".status.state.phase", "Running")
     cluster.hekla("job", "suspend", "sleeper")
-    cluster.kubectl("wait", "vcjob/sleeper", "--for=jsonpath={.status.state.phase}=Aborted", "--timeout=60s")
+    cluster.wait_for("vcjob/sleeper", ".status.state.phase", "Aborted")
     cluster.hekla("job", "resume", "sleeper")
-    cluster.kubectl("wait", "vcjob/sleeper", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
+    cluster.wait_for("vcjob/sleeper", ".status.state.phase", "Running")
     assert "sleeper" in cluster.hekla("job", "list").stdout
     assert "Running" in cluster.hekla("job", "view", "sleeper").stdout
     cluster.hekla("job", "delete", "sleeper")

@@ -45,7 +45,7 @@ def test_pods_have_what_the_flags_give_them_and_no_more(tmp_path: Path) -> None:
         start(cluster, "refused", node="local-0", script="true", path=tmp_path)
         said = []
         for name, phase in (("on-0", "Succeeded"), ("on-1", "Succeeded"), ("refused", "Failed")):
-            cluster.kubectl("wait", f"pod/{name}", f"--for=jsonpath={{.status.phase}}={phase}", "--timeout=60s")
+            cluster.wait_for(f"pod/{name}", ".status.phase", phase)
             said.append(cluster.kubectl("logs", name, check=False))
         # The nodes share the machine's devices: the second node's have numbers of their own.
         assert said[:2] == ["helloGPU 0\n", "helloGPU 2\n"]

@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from tests.e2e.local_cluster import LocalCluster, forwarded
+from tests.kubectl import needs_newer_kubectl
 
 # Everything sent is sent back, and the end too; on the pod's own loopback, where most dashboards listen.
 _ECHO = """
@@ -97,6 +98,7 @@ def test_many_connections_at_once_do_not_mix(echo: LocalCluster) -> None:
     assert [heard[number] for number in range(8)] == said
 
 
+@needs_newer_kubectl
 def test_a_port_nobody_listens_on_is_named(echo: LocalCluster) -> None:
     command = ["kubectl", "--kubeconfig", str(echo.kubeconfig), "port-forward", "--address=127.0.0.1", "pod/echo"]
     with subprocess.Popen([*command, ":7999"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

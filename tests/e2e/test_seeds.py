@@ -11,8 +11,10 @@ import pytest
 
 from tests.e2e.local_cluster import ROOT, LocalCluster, forwarded, start_cluster
 from tests.eventually import eventually
+from tests.kubectl import needs_newer_kubectl
 
-pytestmark = pytest.mark.timeout(600)  # all of them are waited for in the first test that asks
+# All of them are waited for in the first test that asks.
+pytestmark = [pytest.mark.timeout(600), needs_newer_kubectl]
 
 SEEDS = ROOT / "tests" / "seeds"
 # What these say is not YAML; the corrections are those that our reader proposes.

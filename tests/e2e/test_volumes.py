@@ -31,7 +31,7 @@ spec:
 
 def run_pod(cluster: LocalCluster, name: str, script: str) -> str:
     cluster.kubectl("apply", "-f", "-", stdin=POD.replace("NAME", name).replace("SCRIPT", f'"{script}"'))
-    cluster.kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+    cluster.wait_for(f"pod/{name}", ".status.phase", "Succeeded")
     return cluster.kubectl("logs", name)
 
 
@@ -40,8 +40,8 @@ def test_a_claim_keeps_its_files_until_it_is_deleted(data_dir: Path) -> None:
         # The pod may come first: it waits for its claim.
         cluster.kubectl("apply", "-f", "-", stdin=POD.replace("NAME", "early").replace("SCRIPT", "'echo 1 > /shelf/a'"))
         cluster.kubectl("apply", "-f", "-", stdin=CLAIM)
-        cluster.kubectl("wait", "pvc/shelf", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
-        cluster.kubectl("wait", "pod/early", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+        cluster.wait_for("pvc/shelf", ".status.phase", "Bound")
+        cluster.wait_for("pod/early", ".status.phase", "Succeeded")
         assert run_pod(cluster, "next", "cat /shelf/a; echo 2 > /shelf/b") == "1\n"
     with start_cluster(data_dir) as cluster:
         assert run_pod(cluster, "later", "cat /shelf/a /shelf/b") == "1\n2\n"

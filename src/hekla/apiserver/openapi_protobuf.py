@@ -1,7 +1,7 @@
-"""The OpenAPI v2 document in protobuf: kubectl before 1.27 reads no other form, and `explain` of later ones may ask for it.
+"""The OpenAPI v2 document in protobuf: older kubectls read no other form, and `explain` of newer ones can ask for it.
 
 Each message is a table from the words of the JSON document to the numbers and types of its fields. What JSON has as a
-map is a list of name and value here, extensions (`x-…`) are texts in YAML, and words that v2 does not know are left out.
+map is a list of name and value here; extensions (`x-…`) are texts in YAML; words that v2 does not know are left out.
 """
 
 from __future__ import annotations

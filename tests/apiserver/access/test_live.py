@@ -8,8 +8,10 @@ import re
 import ssl
 
 from tests.apiserver.live import LiveServer
+from tests.kubectl import needs_newer_kubectl
 
 
+@needs_newer_kubectl
 def test_tokens_outlive_the_server_process_and_the_database_holds_none(fresh: LiveServer) -> None:
     token = fresh.kubectl("create", "token", "default", "--duration=20m").strip()
     assert _whoami(fresh, token) == "system:serviceaccount:default:default"
@@ -21,6 +23,7 @@ def test_tokens_outlive_the_server_process_and_the_database_holds_none(fresh: Li
         assert token.encode() not in file.read_bytes()
 
 
+@needs_newer_kubectl
 def test_what_an_account_may_ends_with_its_roles(live: LiveServer) -> None:
     live.kubectl("create", "serviceaccount", "robot")
     live.kubectl("create", "role", "reads", "--verb=list", "--resource=pods,jobs.batch.volcano.sh")
@@ -35,6 +38,7 @@ def test_what_an_account_may_ends_with_its_roles(live: LiveServer) -> None:
     assert _status(live, token, pods) == 401
 
 
+@needs_newer_kubectl
 def test_a_pod_s_shell_needs_the_right_to_open_one(live: LiveServer) -> None:
     """An upgrade to a websocket takes another way through the server; it is asked the same questions."""
     token = live.kubectl("create", "token", "default").strip()
