@@ -13,19 +13,45 @@ import ssl
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from hekla.api.batches import BATCH_PATH, OBJECT_BATCH
-from hekla.api.kinds import POD, Obj, kind_of
+from hekla.api.kinds import POD, Kind, Obj, kind_of
 from hekla.client.kubeconfig import Access, load_access
+from hekla.client.transport import Request
+
+T = TypeVar("T")
 
 IN_FLIGHT = 64
 BATCH = 100
 _BOUND = b'"nodeName":"'
+# Of many in one request, one that was not done: a batch's says so in its status, a joined request in its code.
+_REFUSED = re.compile(rb'"status":\{"kind":"Status"|"code":[45]\d\d,')
 _NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
 _REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
+
+
+class Counted:
+    """How many changes a watch has shown; `reached` waits for a number of them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._wanted = 0
+        self._enough = asyncio.Event()
+
+    def add(self) -> None:
+        self.number += 1
+        if self.number == self._wanted:
+            self._enough.set()
+
+    async def reached(self, number: int) -> None:
+        self._wanted = number
+        self._enough.clear()
+        if self.number < number:
+            await self._enough.wait()
 
 
 class Driver:
@@ -49,14 +75,14 @@ class Driver:
         """Create all, many at a time."""
         await self.send(await self.encode(objs))
 
-    async def encode(self, objs: Iterable[Obj]) -> list[tuple[str, bytes]]:
+    async def encode(self, objs: Iterable[Obj]) -> list[Request]:
         """The requests that create `objs`."""
-        if await self._offers_batches():
+        if await self.offers_batches():
             path = OBJECT_BATCH.path()
-            return [(path, msgspec.json.encode({"items": portion})) for portion in _portions(objs, BATCH)]
-        return [(_path(obj), msgspec.json.encode(obj)) for obj in objs]
+            return [Request("POST", path, msgspec.json.encode({"items": each})) for each in portions(objs, BATCH)]
+        return [Request("POST", path_of(obj), msgspec.json.encode(obj)) for obj in objs]
 
-    async def send(self, requests: list[tuple[str, bytes]]) -> None:
+    async def send(self, requests: list[Request]) -> None:
         waiting = iter(requests)
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(IN_FLIGHT, len(requests))):
@@ -74,29 +100,41 @@ class Driver:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _worker(self, waiting: Iterator[tuple[str, bytes]]) -> None:
+    @contextlib.asynccontextmanager
+    async def counted(self, kind: Kind) -> AsyncIterator[Counted]:
+        """A watch of all objects of a kind, whose changes are counted and not looked at."""
+        counted = Counted()
+        task = asyncio.create_task(self._count(kind, await self._revision(kind), counted))
+        try:
+            yield counted
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _worker(self, waiting: Iterator[Request]) -> None:
         reader, writer = await self._connect()
         try:
-            for path, body in waiting:
-                status, answer = await self._request(reader, writer, "POST", path, body)
-                if status >= 300 or b'"status":{"kind":"Status"' in answer:
-                    raise RuntimeError(f"POST {path}: {status} {answer[:500]!r}")
+            for request in waiting:
+                status, answer = await self._request(reader, writer, request)
+                if status >= 300 or _REFUSED.search(answer):
+                    raise RuntimeError(f"{request}: {status} {answer[:500]!r}")
         finally:
             writer.close()
 
     async def _request(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, path: str, body: bytes = b""
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Request
     ) -> tuple[int, bytes]:
-        self._write(writer, method, path, body)
+        self._write(writer, request)
         status, headers = await _read_head(reader)
         if b"content-length" in headers:
             return status, await reader.readexactly(int(headers[b"content-length"]))
         return status, b"".join([chunk async for chunk in _chunks(reader)])
 
-    def _write(self, writer: asyncio.StreamWriter, method: str, path: str, body: bytes = b"") -> None:
-        kind = "content-type: application/json\r\n" if body else ""
-        head = f"{method} {path} HTTP/1.1\r\n{self._head}{kind}content-length: {len(body)}\r\n\r\n"
-        writer.write(head.encode() + body)
+    def _write(self, writer: asyncio.StreamWriter, request: Request) -> None:
+        type_, length = request.headers.get("Content-Type", "application/json"), len(request.body)
+        kind = f"content-type: {type_}\r\n" if request.body else ""
+        head = f"{request.method} {request.path} HTTP/1.1\r\n{self._head}{kind}content-length: {length}\r\n\r\n"
+        writer.write(head.encode() + request.body)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._socket:
@@ -106,29 +144,24 @@ class Driver:
     async def _get(self, path: str) -> tuple[int, bytes]:
         reader, writer = await self._connect()
         try:
-            return await self._request(reader, writer, "GET", path)
+            return await self._request(reader, writer, Request("GET", path))
         finally:
             writer.close()
 
-    async def _offers_batches(self) -> bool:
+    async def offers_batches(self) -> bool:
         if self._batches is None:
             self._batches = (await self._get(BATCH_PATH))[0] == 200
         return self._batches
 
-    async def _revision(self) -> str:
-        _, body = await self._get(POD.path() + "?limit=1")
+    async def _revision(self, kind: Kind = POD) -> str:
+        _, body = await self._get(kind.path() + "?limit=1")
         return str(msgspec.json.decode(body)["metadata"]["resourceVersion"])
 
     async def _count_bound(self, revision: str, count: int, besides: Collection[str], enough: asyncio.Event) -> None:
         """Watch all pods: the form a server encodes once for everybody. A watch that is cut is resumed."""
         bound: set[str] = set()
         while True:
-            reader, writer = await self._connect()
-            try:
-                self._write(writer, "GET", f"{POD.path()}?watch=1&resourceVersion={revision}")
-                status, _ = await _read_head(reader)
-                if status != 200:
-                    raise RuntimeError(f"watch: {status}")
+            async with self._watched(POD, revision) as reader:
                 async for line in _lines(reader):
                     revision = _first(_REVISION, line).decode()
                     if _BOUND in line:
@@ -137,8 +170,26 @@ class Driver:
                             bound.add(name)
                         if len(bound) >= count:
                             enough.set()
-            finally:
-                writer.close()
+
+    async def _count(self, kind: Kind, revision: str, counted: Counted) -> None:
+        """A watch that is cut is resumed."""
+        while True:
+            async with self._watched(kind, revision) as reader:
+                async for line in _lines(reader):
+                    revision = _first(_REVISION, line).decode()
+                    counted.add()
+
+    @contextlib.asynccontextmanager
+    async def _watched(self, kind: Kind, revision: str) -> AsyncIterator[asyncio.StreamReader]:
+        reader, writer = await self._connect()
+        try:
+            self._write(writer, Request("GET", f"{kind.path()}?watch=1&resourceVersion={revision}"))
+            status, _ = await _read_head(reader)
+            if status != 200:
+                raise RuntimeError(f"watch: {status}")
+            yield reader
+        finally:
+            writer.close()
 
 
 def _first(pattern: re.Pattern[bytes], line: bytes) -> bytes:
@@ -178,13 +229,13 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         yield (await reader.readexactly(size + 2))[:-2]
 
 
-def _portions(objs: Iterable[Obj], size: int) -> Iterator[list[Obj]]:
-    waiting = iter(objs)
+def portions(all_: Iterable[T], size: int) -> Iterator[list[T]]:
+    waiting = iter(all_)
     while portion := list(islice(waiting, size)):
         yield portion
 
 
-def _path(obj: Obj) -> str:
+def path_of(obj: Obj) -> str:
     kind = kind_of(obj)
     if kind is None:
         raise RuntimeError(f"no such kind: {obj.get('kind')}")
