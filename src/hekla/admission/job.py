@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
 from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.admission.stored import as_stored
@@ -17,6 +19,7 @@ from hekla.api.names import qualified_problems, subdomain_problems
 from hekla.api.plugin_advice import advice, ray_head_missing
 from hekla.api.pod_rules import template_problems
 from hekla.api.quantity import InvalidQuantity, milli
+from hekla.api.remembered import remembered
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 
 _DEFAULT_MAX_RETRY = 3
@@ -130,7 +133,13 @@ def validate_changed_job(new: Obj, old: Obj) -> str:
 
 def _filled_in(given: Obj, position: int) -> Obj:
     """A task as upstream stores it."""
-    task: Obj = as_stored(given)
+    task: Obj = msgspec.json.decode(_filled_in_alike(msgspec.json.encode(given), position))
+    return task
+
+
+@remembered
+def _filled_in_alike(given: bytes, position: int) -> bytes:
+    task: Obj = as_stored(msgspec.json.decode(given))
     task["name"] = task.get("name") or f"default{position}"
     task.setdefault("maxRetry", _DEFAULT_MAX_RETRY)
     if "partitionPolicy" in task:
@@ -151,7 +160,7 @@ def _filled_in(given: Obj, position: int) -> Obj:
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(field) or ():
             container.setdefault("resources", {})
-    return task
+    return msgspec.json.encode(task)
 
 
 def _take_back_required(task: Obj, given: Obj) -> None:

@@ -6,10 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hekla.admission.upstream_types import JOB, STRING, Duration, ListOf, MapOf, Quantity, Scalar, Struct
+import msgspec
+
+from hekla.admission.upstream_types import (
+    JOB,
+    POD_GROUP,
+    QUEUE,
+    STRING,
+    Duration,
+    ListOf,
+    MapOf,
+    Quantity,
+    Scalar,
+    Struct,
+)
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.quantity import InvalidQuantity, parse
+from hekla.api.remembered import remembered
+
+_TYPES = {type_.struct: type_ for type_ in (JOB, QUEUE, POD_GROUP)}
 
 
 @dataclass(frozen=True)
@@ -24,7 +40,12 @@ class Misread:
 
 def unreadable(obj: Obj, type_: Struct = JOB) -> str:
     """Why upstream could not read an object of a type; empty when it can."""
-    found = misread(obj, type_)
+    return _unreadable(msgspec.json.encode({name: obj[name] for name in type_.fields if name in obj}), type_.struct)
+
+
+@remembered
+def _unreadable(encoded: bytes, struct: str) -> str:
+    found = misread(msgspec.json.decode(encoded), _TYPES[struct])
     # A duration that is none ends the reading at once; a wrong type is told when everything has been read.
     ending = [one for one in found if one.ends]
     return next((one.upstream for one in ending or found), "")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import random
-from uuid import UUID
 
 import msgspec
 
 from hekla.api.kinds import Kind, Obj
 from hekla.api.review import Admission
 from hekla.apiserver.access.user import User
+from hekla.apiserver.identity import Uids
 from hekla.apiserver.patching import PatchRefused, json_patch
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.store.store import Key, Store
@@ -41,7 +41,7 @@ class Admitter:
 
     def __init__(self, admission: Admission, rng: random.Random) -> None:
         self._admission = admission
-        self._rng = rng
+        self._uids = Uids(rng)
 
     def interested(self, resource: Resource, operation: str) -> bool:
         return self._admission.interested(resource.kind, operation)
@@ -81,7 +81,7 @@ class Admitter:
         gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}
         gvr = {"group": kind.group, "version": kind.version, "resource": kind.plural}
         request = {
-            "uid": str(UUID(int=self._rng.getrandbits(128), version=4)),
+            "uid": self._uids.next(),
             "kind": gvk,
             "resource": gvr,
             "requestKind": gvk,

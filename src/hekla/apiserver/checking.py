@@ -17,14 +17,26 @@ _NAMES: dict[type, str] = {str: "string", list: "array", dict: "object"}
 _INT_RANGES = {"int32": 1 << 31, "int64": 1 << 63}
 
 
-def check(value: Any, node: Node, path: str = "", *, old: Any = None) -> list[Problem]:
-    """All problems of a value, in the order of its schema. What it has in common with `old` is let pass."""
+def check(
+    value: Any, node: Node, path: str = "", *, old: Any = None, but: frozenset[str] = frozenset()
+) -> list[Problem]:
+    """All problems of a value, in the order of its schema.
+
+    What it has in common with `old`, and its fields named in `but`, are let pass.
+    """
     problems: list[Problem] = []
-    _check(value, node, path, problems, old)
+    _check(value, node, path, problems, old, but)
     return problems
 
 
-def _check(value: Any, node: Node, path: str, problems: list[Problem], old: Any = None) -> None:
+def _check(
+    value: Any,
+    node: Node,
+    path: str,
+    problems: list[Problem],
+    old: Any = None,
+    but: frozenset[str] = frozenset(),
+) -> None:
     if value is None and node.nullable:
         return
     if node.int_or_string:
@@ -39,7 +51,7 @@ def _check(value: Any, node: Node, path: str, problems: list[Problem], old: Any 
     if node.enum and value not in node.enum:
         problems.append(unsupported(path, value, node.enum))
     if isinstance(value, dict):
-        _check_object(value, node, path, problems, old if isinstance(old, dict) else {})
+        _check_object(value, node, path, problems, old if isinstance(old, dict) else {}, but)
     elif isinstance(value, list):
         _check_list(value, node, path, problems)
     elif isinstance(value, str):
@@ -79,14 +91,16 @@ def _name(value: Any) -> str:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values are written alike in JSON; to Python, 1, 1.0 and true are equal."""
-    return bool(one == other) and msgspec.json.encode(one) == msgspec.json.encode(other)
+    return one is other or (bool(one == other) and msgspec.json.encode(one) == msgspec.json.encode(other))
 
 
 def _where(path: str) -> str:
     return f"{path} in body"
 
 
-def _check_object(value: dict[str, Any], node: Node, path: str, problems: list[Problem], old: dict[str, Any]) -> None:
+def _check_object(
+    value: dict[str, Any], node: Node, path: str, problems: list[Problem], old: dict[str, Any], but: frozenset[str]
+) -> None:
     for name in node.required:
         if name not in value:
             problems.append(required(_join(path, name)))
@@ -100,7 +114,7 @@ def _check_object(value: dict[str, Any], node: Node, path: str, problems: list[P
     properties = node.properties or {}
     for name in sorted(value):
         child = properties.get(name) or node.additional
-        if child is not None and not (name in old and same(old[name], value[name])):
+        if child is not None and name not in but and not (name in old and same(old[name], value[name])):
             _check(value[name], child, _join(path, name), problems, old.get(name))
 
 

@@ -31,7 +31,8 @@ class PodAdmission:
     def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
         self._store = store
         self._clock = clock
-        self._rng = rng
+        # Its name tells nothing and is only seen inside the pod: pods made alike stay alike.
+        self._token_volume = _API_ACCESS + random_suffix(rng)
 
     async def admit(self, pod: Obj) -> None:
         """Change the pod as admission would. Raises Forbidden when its account or its class does not exist."""
@@ -52,7 +53,7 @@ class PodAdmission:
             raise _forbidden(pod, f'error looking up service account {place}: serviceaccount "{wanted}" not found')
         account = entry.decode()
         if _wants_token(spec, account):
-            mount_token(spec, _API_ACCESS + random_suffix(self._rng))
+            mount_token(spec, self._token_volume)
         secrets = account.get("imagePullSecrets")
         if secrets and not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = [{"name": each.get("name", "")} for each in secrets]

@@ -23,14 +23,21 @@ class WrongType(Exception):
     """The object cannot be decoded; the message is Go's."""
 
 
-def decode_shape(value: Obj, node: Node, unknown: list[str], path: str = "") -> None:
-    """Drop nulls and unknown fields (noting their paths), write quantities canonically. Raises WrongType."""
+def decode_shape(
+    value: Obj, node: Node, unknown: list[str], path: str = "", *, but: frozenset[str] = frozenset()
+) -> None:
+    """Drop nulls and unknown fields (noting their paths), write quantities canonically. Raises WrongType.
+
+    Fields named in `but` are left as they are.
+    """
     properties = node.properties
     if properties is None:
         return
     for name in list(value):
         below = value[name]
         child = properties.get(name)
+        if name in but:
+            continue
         if child is None:
             unknown.append(f"{path}{name}")
             del value[name]
@@ -163,8 +170,11 @@ def _prune_object(value: Obj, node: Node, unknown: list[str], path: str) -> None
             del value[name]
 
 
-def fill_defaults(value: Any, node: Node) -> None:
-    """Fill in what a structural schema gives defaults for; a null where null is not allowed counts as absent."""
+def fill_defaults(value: Any, node: Node, *, but: frozenset[str] = frozenset()) -> None:
+    """Fill in what a structural schema gives defaults for; a null where null is not allowed counts as absent.
+
+    Fields named in `but` are left as they are.
+    """
     if isinstance(value, dict):
         _drop_nulls(value, node)
         for name, child in node.defaults:
@@ -172,7 +182,7 @@ def fill_defaults(value: Any, node: Node) -> None:
                 value[name] = _copy(child.default)
         properties = node.properties or {}
         for name, below in value.items():
-            if isinstance(below, dict | list):
+            if isinstance(below, dict | list) and name not in but:
                 described = properties.get(name) or node.additional
                 if described is not None:
                     fill_defaults(below, described)

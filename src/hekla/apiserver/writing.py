@@ -19,6 +19,7 @@ from hekla.apiserver.access.escalation import Escalation
 from hekla.apiserver.access.user import ADMIN, User
 from hekla.apiserver.addresses import Addresses
 from hekla.apiserver.admitting import Admitter
+from hekla.apiserver.alike import SPEC, fill_spec, is_pruned, is_right, is_shaped
 from hekla.apiserver.checking import check, same
 from hekla.apiserver.claim_admission import ClaimAdmission
 from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
@@ -40,6 +41,7 @@ from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
 _encode = msgspec.json.Encoder().encode
 Transform = Callable[[Obj], Obj]
 _SERVICES = "/services"
+_SPEC, _NOTHING = frozenset({SPEC}), frozenset[str]()
 # Of many objects in one request, so many are prepared before others get their turn.
 _BETWEEN_BREATHS = 16
 _CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -266,7 +268,7 @@ class Writer:
                 decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
                 _prune_custom(resource, obj, unknown, old or {})
             else:
-                decode_shape(obj, resource.schema, unknown)
+                decode_shape(obj, resource.schema, unknown, but=_SPEC if is_shaped(obj, resource.schema) else _NOTHING)
         except WrongType as error:
             raise Malformed(kind, str(error)) from None
         drop_empty(obj["metadata"])
@@ -275,7 +277,7 @@ class Writer:
 
     def _default(self, resource: Resource, obj: Obj) -> None:
         if resource.is_custom:
-            fill_defaults(obj, resource.schema)
+            fill_defaults(obj, resource.schema, but=_SPEC if fill_spec(obj, resource.schema) else _NOTHING)
         else:
             defaulter = DEFAULTERS.get(resource.storage)
             if defaulter is not None:
@@ -287,7 +289,9 @@ class Writer:
             problems += validate_finalizers(obj)
         if resource.is_custom:
             fields = {name: value for name, value in obj.items() if name != "metadata"}
-            problems += check(fields, resource.schema, old=old)
+            problems += check(
+                fields, resource.schema, old=old, but=_SPEC if is_right(obj, resource.schema) else _NOTHING
+            )
         else:
             validator = VALIDATORS.get(resource.storage)
             # A spec that got in under older rules must not keep its object from being reported on or deleted.
@@ -378,6 +382,8 @@ def _prune_custom(resource: Resource, obj: Obj, unknown: list[str], old: Obj) ->
     first = {name: obj.pop(name) for name in ("apiVersion", "kind", "metadata")}
     rest = dict(obj)
     fresh = {name: value for name, value in rest.items() if name not in old or not same(old[name], value)}
+    if is_pruned(fresh, resource.schema):
+        del fresh[SPEC]
     kept = dict(fresh)
     prune(kept, resource.schema, unknown)
     obj.clear()

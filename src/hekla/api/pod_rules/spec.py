@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from hekla.api.field import Problem, duplicate, forbidden, invalid, required, unsupported
 from hekla.api.kinds import Obj
 from hekla.api.names import label_key_problems, label_problems
@@ -20,7 +22,10 @@ from hekla.api.pod_rules.words import (
     range_problems,
     subdomain_field_problems,
 )
+from hekla.api.remembered import remembered
 
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _SYSTEMS = ("linux", "windows")
@@ -39,7 +44,7 @@ def template_problems(template: Obj, path: str = "template") -> list[Problem]:
     for key in metadata.get("annotations") or {}:
         # Of annotations the prefix may have capitals, too.
         problems += [invalid(f"{path}.annotations", key, why) for why in label_key_problems(key.lower())]
-    problems += pod_spec_problems(spec, f"{path}.spec")
+    problems += _known_problems(_encode(spec), f"{path}.spec")
     if spec.get("ephemeralContainers"):
         why = "ephemeral containers not allowed in pod template"
         problems.append(forbidden(f"{path}.spec.ephemeralContainers", why))
@@ -48,7 +53,7 @@ def template_problems(template: Obj, path: str = "template") -> list[Problem]:
 
 def pod_problems(spec: Obj) -> list[Problem]:
     """What is wrong with the spec of a new pod: more is asked of it than of a template."""
-    problems = pod_spec_problems(spec, "spec")
+    problems = list(_known_problems(_encode(spec), "spec"))
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = str(container.get("image") or "")
@@ -60,6 +65,11 @@ def pod_problems(spec: Obj) -> list[Problem]:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         problems.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
     return problems
+
+
+@remembered
+def _known_problems(encoded: bytes, path: str) -> tuple[Problem, ...]:
+    return tuple(pod_spec_problems(_decode(encoded), path))
 
 
 def pod_spec_problems(spec: Obj, path: str) -> list[Problem]:
