@@ -2,12 +2,13 @@
 
 A key is in the queue at most once, and never handed to two workers at the same time: added while it is being worked
 on, it comes back when that work is `done`. Failures come back later and later, for ever: a retry limit would drop a
-user's work.
+user's work. What somebody waits for may go ahead of what only has to be told; of many turns, one is the others'.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -15,32 +16,37 @@ K = TypeVar("K", bound=Hashable)
 
 _FIRST_BACK_OFF = 0.005
 _LONGEST_BACK_OFF = 30.0
+_AHEAD_IN_A_ROW = 8
 
 
 class WorkQueue(Generic[K]):
     def __init__(self) -> None:
         # Each key wakes one worker: of a hundred that wait, the others need not look.
-        self._ready: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: set[K] = set()
+        self._ready: asyncio.Queue[None] = asyncio.Queue()
+        self._line = _Line[K]()
+        self._waiting: dict[K, bool] = {}  # whether it goes ahead
         self._busy: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
 
-    def add(self, key: K) -> None:
-        """Have the key looked at as soon as may be."""
+    def add(self, key: K, *, ahead: bool = False) -> None:
+        """Have the key looked at as soon as may be; `ahead`: before those that nobody waits for."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        if key in self._waiting:
-            return
-        self._waiting.add(key)
-        if key not in self._busy:
-            self._ready.put_nowait(key)
+        known = self._waiting.get(key)
+        if known is None:
+            self._waiting[key] = ahead
+            if key not in self._busy:
+                self._stand_in_line(key)
+        elif ahead and not known:
+            self._waiting[key] = True
+            self._line.advance(key)
 
-    def add_after(self, key: K, seconds: float) -> None:
+    def add_after(self, key: K, seconds: float, *, ahead: bool = False) -> None:
         """Have the key looked at in `seconds`, or earlier if something else asks for it earlier."""
         if seconds <= 0:
-            self.add(key)
+            self.add(key, ahead=ahead)
             return
         if key in self._waiting:
             return
@@ -70,15 +76,16 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key. The caller must call `done` for it, whatever happens."""
-        key = await self._ready.get()
-        self._waiting.discard(key)
+        await self._ready.get()
+        key = self._line.next()
+        del self._waiting[key]
         self._busy.add(key)
         return key
 
     def done(self, key: K) -> None:
         self._busy.discard(key)
         if key in self._waiting:
-            self._ready.put_nowait(key)
+            self._stand_in_line(key)
 
     def close(self) -> None:
         """Cancel all timers."""
@@ -87,8 +94,38 @@ class WorkQueue(Generic[K]):
         self._timers.clear()
 
     def __len__(self) -> int:
-        return self._ready.qsize()
+        return len(self._line)
+
+    def _stand_in_line(self, key: K) -> None:
+        self._line.join(key, ahead=self._waiting[key])
+        self._ready.put_nowait(None)
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
         self.add(key)
+
+
+class _Line(Generic[K]):
+    """First come, first served, in two lines: a few of the one in a row, then one of the other."""
+
+    def __init__(self) -> None:
+        self._ahead: OrderedDict[K, None] = OrderedDict()
+        self._behind: OrderedDict[K, None] = OrderedDict()
+        self._in_a_row = 0
+
+    def __len__(self) -> int:
+        return len(self._ahead) + len(self._behind)
+
+    def join(self, key: K, *, ahead: bool) -> None:
+        (self._ahead if ahead else self._behind)[key] = None
+
+    def advance(self, key: K) -> None:
+        """To the end of the line ahead, if it stands behind."""
+        if key in self._behind:
+            del self._behind[key]
+            self._ahead[key] = None
+
+    def next(self) -> K:
+        turn_of_others = not self._ahead or (self._behind and self._in_a_row >= _AHEAD_IN_A_ROW)
+        self._in_a_row = 0 if turn_of_others else self._in_a_row + 1
+        return (self._behind if turn_of_others else self._ahead).popitem(last=False)[0]

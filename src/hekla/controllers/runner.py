@@ -54,8 +54,9 @@ class Runner:
         # What came for a key while it was looked at, and is not known to be that look's own doing.
         self._came: dict[Key, set[tuple[Informer, int]]] = {}
 
-    def enqueue(self, key: Key) -> None:
-        self._queue.add(key)
+    def enqueue(self, key: Key, *, ahead: bool = False) -> None:
+        """Have the key looked at; `ahead` of those that are new or have only something to tell."""
+        self._queue.add(key, ahead=ahead)
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
         self._queue.add_after(key, seconds)
@@ -92,7 +93,8 @@ class Runner:
     def heard(self, key: Key) -> None:
         """Something came that is no news for the key, but may be what it was held back for."""
         if key in self._held_back:
-            self._queue.add(key)
+            # It has had its turn already.
+            self._queue.add(key, ahead=True)
 
     async def run(self) -> None:
         """Work until cancelled. The informers must have synced."""

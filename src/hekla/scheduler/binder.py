@@ -74,7 +74,7 @@ class Binder:
         self._volumes = VolumeBinding(
             client, cache.storage, bound=self._bindings.add, failed=self._volumes_failed, in_flight=writers
         )
-        self._statuses = Statuses(client, cache, recorder, clock=clock, period=period, in_flight=writers, wake=wake)
+        self._statuses = Statuses(client, cache, recorder, clock=clock, period=period, in_flight=in_flight, wake=wake)
 
     async def run(self) -> None:
         """Write until cancelled."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from hekla.api.kinds import POD, POD_GROUP, QUEUE
 from hekla.api.meta import timestamp
+from hekla.api.scheduling import PodGroupPhase
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
@@ -157,10 +158,10 @@ class Statuses:
         if len(self._written) > _REMEMBERED_WRITES:
             self._written.popitem(last=False)
 
-    def _wish(self, key: tuple[str, str], wish: _Wish, *, after: float = 0.0) -> None:
+    def _wish(self, key: tuple[str, str], wish: _Wish, *, after: float = 0.0, ahead: bool = False) -> None:
         """Have something written in `after` seconds, or earlier if that was already arranged."""
         self._wishes[key] = wish
-        self._due.add_after(key, after)
+        self._due.add_after(key, after, ahead=ahead)
 
     def _patience(self, key: tuple[str, str]) -> float:
         """Seconds until a period has passed since the last write."""
@@ -209,7 +210,9 @@ class Statuses:
         if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
             self._wishes.pop(key, None)
         else:
-            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome))
+            # For this one somebody waits: pods are made once it is written.
+            enters = outcome.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
+            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome), ahead=enters)
         for pod, condition in outcome.pod_conditions:
             if not _says(pod.condition, condition):
                 self._wish_pod(pod, condition, patience)

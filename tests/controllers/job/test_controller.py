@@ -114,6 +114,24 @@ def test_a_task_is_made_when_the_one_it_depends_on_is_ready() -> None:
     on_bench(script)
 
 
+def test_gangs_that_were_let_in_get_their_pods_before_all_others_are_begun() -> None:
+    jobs = 1000
+
+    async def script(bench: Bench) -> None:
+        await bench.stop_controllers()
+        for number in range(jobs):
+            await bench.create(make.new_job(f"many-{number}", make.task("worker", 1)))
+        groups: set[str] = set()
+        begun_at_first_pod: list[int] = []
+        bench.watch(POD_GROUP, lambda update: groups.add(name_of(update.obj)))
+        bench.watch(POD, lambda update: begun_at_first_pod.append(len(groups)))
+        bench.start_controllers()
+        await bench.until(lambda: len(bench.pods()) == jobs, "all jobs have their pods")
+        assert begun_at_first_pod[0] < jobs / 2
+
+    on_bench(script)
+
+
 def test_a_job_made_again_under_its_name_has_nothing_of_the_old_one() -> None:
     async def script(bench: Bench) -> None:
         await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": []}))

@@ -72,7 +72,7 @@ class Scene(msgspec.Struct, frozen=True):
 
     @property
     def group_phase(self) -> str:
-        return str(((self.group or {}).get("status") or {}).get("phase") or "")
+        return _phase_of(self.group)
 
     @property
     def gate_is_open(self) -> bool:
@@ -378,8 +378,9 @@ class JobController:
         if not group_moved(update):
             self.runner.heard(key)
         elif group_judged(update):
-            # With a list, our own write may bring what the scheduler wrote just before it.
-            self.runner.enqueue(key)
+            # With a list, our own write may bring what the scheduler wrote just before it. A gang that was let in has
+            # pods to be made, for which its part of the cluster is kept: before others are begun.
+            self.runner.enqueue(key, ahead=_phase_of(update.new) == PodGroupPhase.INQUEUE)
         else:
             self.runner.enqueue_unless_written(key, self._sources.groups, update.obj)
 
@@ -408,6 +409,10 @@ def _ends_with_its_gang(scene: Scene) -> bool:
     job = scene.job
     used_up = job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
     return used_up and scene.group is None and any(pod.deleting for pod in scene.pods)
+
+
+def _phase_of(group: Obj | None) -> str:
+    return str(((group or {}).get("status") or {}).get("phase") or "")
 
 
 def _records(job: Job) -> dict[str, str]:
