@@ -28,6 +28,7 @@ def test_figures_are_served_under_their_exact_names() -> None:
         async with serving_metrics(registry, "127.0.0.1:0") as port:
             status, page = await get(port, "/metrics")
             assert (status, 'volcano_things_count{kind="a"} 2.0' in page, 'kind="b"' in page) == (200, True, False)
+            assert "# TYPE volcano_things_count counter\n" in page
             assert await get(port, "/healthz") == (200, "ok")
             assert (await get(port, "/secrets"))[0] == 404
             assert (await get(port, "/metrics", "POST"))[0] == 404

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter as Tally
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import Metric
@@ -42,10 +42,27 @@ class PlainCounter(Collector):
         self._counts.pop(values, None)
 
     def collect(self) -> Iterator[Metric]:
-        metric = Metric(self._name, self._help, "unknown")
-        for values, count in self._counts.items():
-            metric.add_sample(self._name, dict(zip(self._labels, values, strict=True)), count)
-        yield metric
+        samples = ((dict(zip(self._labels, values, strict=True)), count) for values, count in self._counts.items())
+        yield plain_counter(self._name, self._help, samples)
+
+
+def plain_counter(name: str, help_: str, samples: Iterable[tuple[dict[str, str], int]]) -> Metric:
+    metric = Metric(name, help_, "counter")
+    metric.type = _PlainType(metric.type)
+    for labels, count in samples:
+        metric.add_sample(name, labels, count)
+    return metric
+
+
+class _PlainType(str):
+    """The word `counter`, but not the one after which the library adds to a name."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = str.__hash__
 
 
 def tell_whether_leading(registry: CollectorRegistry, lease: str, leads: Callable[[], bool]) -> None:

@@ -137,6 +137,34 @@ UPSTREAM = {
 }
 
 
+# Every flag of upstream's scheduler.
+SCHEDULER_FLAGS = (
+    "--master --kubeconfig --ca-cert-file --tls-cert-file --tls-private-key-file --scheduler-name --scheduler-conf "
+    "--schedule-period --resync-period --default-queue --version --listen-address --healthz-address --enable-healthz "
+    "--enable-metrics --enable-pprof --priority-class --kube-api-qps --kube-api-burst --minimum-feasible-nodes "
+    "--minimum-percentage-nodes-to-find --percentage-nodes-to-find --plugins-dir --csi-storage --node-selector "
+    "--cache-dumper --cache-dump-dir --node-worker-threads --gate-removal-worker-num --ignored-provisioners "
+    "--resource-sync-timeout --disable-default-scheduler-config --scheduler-sharding-mode --scheduler-sharding-name "
+    "--feature-gates --leader-elect --leader-elect-lease-duration --leader-elect-renew-deadline "
+    "--leader-elect-retry-period --leader-elect-resource-lock --leader-elect-resource-name "
+    "--leader-elect-resource-namespace --lock-object-namespace"
+)
+
+
+def test_every_flag_of_upstreams_scheduler_is_known() -> None:
+    command = hekla.get_command(click.Context(hekla), "scheduler")
+    assert command is not None
+    known = {flag for parameter in command.params for flag in parameter.opts}
+    assert set(SCHEDULER_FLAGS.split()) <= known
+
+
+def test_nodes_are_not_divided_among_schedulers() -> None:
+    invoke = CliRunner().invoke
+    assert invoke(hekla, ["scheduler", "--scheduler-sharding-mode=none", "--version"]).exit_code == 0
+    refused = invoke(hekla, ["scheduler", "--scheduler-sharding-mode=hard"])
+    assert "'hard' cannot be had here" in str(refused.exception)
+
+
 @pytest.mark.parametrize("component", UPSTREAM)
 def test_upstreams_own_command_lines_are_understood(component: str) -> None:
     command = hekla.get_command(click.Context(hekla), component)

@@ -82,15 +82,20 @@ async def scheduling(folder: Path) -> AsyncIterator[tuple[Stage, int]]:
         await stage.stop()
 
 
+async def page(port: int) -> str:
+    with await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}/metrics") as answer:
+        return str(answer.read().decode())
+
+
 async def figures(port: int) -> dict[str, dict[tuple[str, ...], float]]:
     """Samples by name, without the prefix, and label values."""
-    with await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}/metrics") as answer:
-        text = answer.read().decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(await page(port)):
         found.setdefault(family.name.removeprefix("volcano_"), {})
         for sample in family.samples:
             name = sample.name.removeprefix("volcano_")
+            # The library that reads them calls all counters so.
+            name = name if name in KINDS else name.removesuffix("_total")
             found.setdefault(name, {})[tuple(sample.labels.values())] = sample.value
     return found
 
@@ -201,6 +206,63 @@ def test_groups_that_are_gone_are_forgotten_though_nobody_looks() -> None:
         metrics.cycle_done(world.cycle(), Timings(None), 0.0)
         assert set(crowd) <= {key.name for key in metrics.jobs}
     assert [key.name for key in metrics.jobs] == [key.name for key in metrics.retries] == ["last"]
+
+
+# Type and labels of each, as upstream's own page has them.
+_OF_JOB, _OF_QUEUE, _OF_NAMESPACE = "job_name queue job_namespace", "queue_name", "namespace_name"
+KINDS = {
+    "e2e_scheduling_latency_milliseconds": ("histogram", ""),
+    "open_session_duration_milliseconds": ("histogram", ""),
+    "e2e_job_scheduling_latency_milliseconds": ("histogram", ""),
+    "e2e_job_scheduling_duration": ("gauge", _OF_JOB),
+    "e2e_job_scheduling_start_time": ("gauge", _OF_JOB),
+    "e2e_job_scheduling_last_time": ("gauge", _OF_JOB),
+    "plugin_scheduling_latency_milliseconds": ("histogram", "plugin OnSession"),
+    "action_scheduling_latency_milliseconds": ("histogram", "action"),
+    "task_scheduling_latency_milliseconds": ("histogram", "stage"),
+    "scheduling_stage_duration_milliseconds": ("histogram", "stage"),
+    "schedule_attempts_total": ("counter", "result"),
+    "pod_preemption_victims": ("gauge", ""),
+    "total_preemption_attempts": ("counter", ""),
+    "eviction_transactions_total": ("counter", "action"),
+    "unschedule_task_count": ("gauge", "job_id"),
+    "unschedule_job_count": ("gauge", ""),
+    "job_share": ("gauge", "job_ns job_id"),
+    "job_retry_counts": ("counter", "job_id"),
+    "queue_share": ("gauge", _OF_QUEUE),
+    "queue_weight": ("gauge", _OF_QUEUE),
+    "queue_overused": ("gauge", _OF_QUEUE),
+    **{f"namespace_{word}": ("gauge", _OF_NAMESPACE) for word in ("share", "weight", "weighted_share")},
+    **{
+        f"queue_{word}_{unit}": ("gauge", _OF_QUEUE + (" resource" if unit == "scalar_resources" else ""))
+        for word in ("allocated", "request", "deserved", "inqueue", "capacity", "real_capacity")
+        for unit in AMOUNTS
+    },
+}  # fmt: skip
+
+
+def test_figures_are_of_upstreams_types_and_have_its_labels(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path) as (stage, port):
+            await stage.add({"nodes": [{"name": "n1", "cpu": 4, "gpu": 4}]})
+            await stage.add(
+                {"groups": [{"name": "fits", "pods": [{"gpu": 1}]}, {"name": "waits", "pods": [{"cpu": 9}]}]}
+            )
+            await stage.until_bound("fits-t-0")
+            await stage.until(lambda: has_series(port, 'unschedule_task_count{job_id="default/waits"}'))
+            text = await page(port)
+            types = dict(re.findall(r"# TYPE volcano_(\w+) (\w+)", text))
+            assert {name: types.get(name) for name in KINDS} == {name: kind for name, (kind, _) in KINDS.items()}
+            for name, _, labels in re.findall(r"^volcano_(\w+?)(_bucket|_sum|_count)?\{(.*)\}", text, re.M):
+                if name in KINDS:
+                    told = set(re.findall(r'(\w+)="', labels)) - {"le"}
+                    assert told == set(KINDS[name][1].split()), name
+
+    asyncio.run(main())
+
+
+async def has_series(port: int, series: str) -> bool:
+    return f"volcano_{series}" in await page(port)
 
 
 def test_the_page_about_figures_has_them_all() -> None:

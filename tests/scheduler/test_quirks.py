@@ -33,6 +33,7 @@ MENDED = {
     "A15": "a budget says nothing about pods it does not cover",
     "A23": "of equal nodes the first by name",
     "A26": "a scorer that fails is passed over",
+    "A29": "how long volumes may take is what the file in force says",
 }
 KEPT = {
     "A4", "A7", "A8", "A10", "A12", "A14", "A19", "A20", "A21", "A22", "A24", "A25", "A27", "A30",
@@ -45,7 +46,6 @@ NOT_MET = {  # they belong to parts that come later
     "A17": "resource claims",
     "A18": "extender",
     "A28": "network topology",
-    "A29": "volumes bound by the scheduler",
 }
 
 
@@ -183,6 +183,14 @@ def test_fix_A23_of_equal_nodes_the_first_by_name_is_taken() -> None:
         world.add({"groups": [{"name": "g", "pods": [{"cpu": 1}]}]})
         world.settle()
         assert world.node_of("g-t-0") == "a"
+
+
+def test_fix_A29_the_time_for_volumes_follows_the_configuration() -> None:
+    world = Miniature()
+    for seconds in (600, 30, 600):
+        arguments = {"volumebinding.bindTimeoutSeconds": seconds}
+        world.config = short_config("allocate", [[{"name": "predicates", "arguments": arguments}]])
+        assert world.cycle().volume_seconds == seconds
 
 
 def test_every_number_is_accounted_for_and_every_mended_one_has_its_test() -> None:

@@ -30,6 +30,8 @@ from hekla.cli.upstream_flags import (
     moot,
     pairs,
     queue_gates_option,
+    sharding_option,
+    version_option,
 )
 from hekla.clock import SystemClock
 from hekla.errors import Misuse, UsageError
@@ -90,6 +92,7 @@ def apiserver(cluster: ClusterOptions, port: int, queue_gates: bool, log_level: 
 @health_options
 @feature_gates
 @moot(MOOT_FOR_CONTROLLERS)
+@version_option
 @click.option("--log-level", default="info", type=_LEVELS)
 def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the controllers of Jobs, CronJobs, JobFlows, JobTemplates, queues and pod groups.
@@ -137,7 +140,9 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @election_options
 @health_options
 @queue_gates_option
+@sharding_option
 @moot(MOOT_FOR_SCHEDULER)
+@version_option
 @click.option("--log-level", default="info", type=_LEVELS)
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the gang scheduler.
@@ -276,6 +281,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 @health_options
 @queue_gates_option
 @moot(MOOT_FOR_WEBHOOK)
+@version_option
 @click.option("--log-level", default="info", type=_LEVELS)
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run admission for a real cluster: defaults and checks behind HTTPS.

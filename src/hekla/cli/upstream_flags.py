@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from hekla import __version__
 from hekla.errors import UsageError
 
 Command = Callable[..., Any]
@@ -55,6 +56,8 @@ MOOT_FOR_SCHEDULER: Mapping[str, str] = {
     "--csi-storage": "claims and volumes are always looked at",
     "--cache-dumper": "`hekla why --output json` shows what the scheduler knows",
     "--cache-dump-dir": "`hekla why --output json` shows what the scheduler knows",
+    "--ignored-provisioners": "volumes count only for drivers that tell how many a node may have",
+    "--scheduler-sharding-name": "nodes are not divided among schedulers",
     "--resource-sync-timeout": "nothing is scheduled before everything is known",
     "--ca-cert-file": "it is in the kubeconfig",
     "--tls-cert-file": "nothing is served over TLS",
@@ -66,6 +69,8 @@ MOOT_FOR_WEBHOOK: Mapping[str, str] = {
 }
 
 CONTROLLERS_TO_COME = ("hyperNode-controller", "sharding-controller", "colocation-config-controller")
+
+version_option = click.version_option(__version__, prog_name="hekla")
 
 QUEUE_GATES = "SchedulingGatesQueueAdmission"
 _GATES: Mapping[str, bool] = {
@@ -120,6 +125,12 @@ def queue_gates_option(command: Command) -> Command:
     )(command)
 
 
+def sharding_option(command: Command) -> Command:
+    """Takes --scheduler-sharding-mode where it asks for none."""
+    option = click.option("--scheduler-sharding-mode", hidden=True, expose_value=False, callback=_check_sharding)
+    return option(command)
+
+
 def health_options(command: Command) -> Command:
     """Adds --enable-healthz and --healthz-address; `health_address` reads them."""
     command = click.option("--healthz-address", default=":11251", help="Where to tell it.")(command)
@@ -136,6 +147,11 @@ def _note(flag: str, reason: str) -> Callable[[click.Context, click.Parameter, A
             click.echo(f"note: {flag} changes nothing: {reason}", err=True)
 
     return note
+
+
+def _check_sharding(_ctx: click.Context, _param: click.Parameter, mode: str | None) -> None:
+    if mode not in (None, "none"):
+        raise UsageError(f"--scheduler-sharding-mode: {mode!r} cannot be had here, only none")
 
 
 def _check_gates(_ctx: click.Context, _param: click.Parameter, text: str | None) -> None:

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupCondition
 from hekla.clock import Clock
+from hekla.metrics import plain_counter
 from hekla.scheduler.plan import GroupOutcome, Placement, Plan
 from hekla.scheduler.timings import Timings
 
@@ -201,7 +202,8 @@ class _LastCycle(Collector):
         self._metrics.forget_gone()
         yield from self._job_gauges()
         yield from self._waiting(groups)
-        yield _counter("total_preemption_attempts", "Nodes on which room was sought.", [({}, self._metrics.attempts)])
+        attempts: list[tuple[dict[str, str], int]] = [({}, self._metrics.attempts)]
+        yield plain_counter(f"{_PREFIX}total_preemption_attempts", "Nodes on which room was sought.", attempts)
         yield GaugeMetricFamily(f"{_PREFIX}pod_preemption_victims", "Of the last attempt.", self._metrics.victims)
         yield from self._of_plugins(plan)
 
@@ -225,7 +227,7 @@ class _LastCycle(Collector):
         yield tasks
         counts = self._metrics.retries.items()
         samples = [({"job_id": f"{key.namespace}/{key.name}"}, count) for key, count in counts]
-        yield _counter("job_retry_counts", "Cycles in which a group was unschedulable.", samples)
+        yield plain_counter(f"{_PREFIX}job_retry_counts", "Cycles in which a group was unschedulable.", samples)
         yield GaugeMetricFamily(f"{_PREFIX}unschedule_job_count", "Groups that lack pods.", len(waiting))
 
     def _of_plugins(self, plan: Plan | None) -> Iterator[Metric]:
@@ -238,11 +240,3 @@ class _LastCycle(Collector):
 
 def _gauge(name: str, labels: Sequence[str], help_: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(_PREFIX + name, help_, labels=labels)
-
-
-def _counter(name: str, help_: str, samples: Sequence[tuple[dict[str, str], int]]) -> Metric:
-    """Under exactly this name; the library's own counters end in `_total`."""
-    metric = Metric(_PREFIX + name, help_, "unknown")
-    for labels, count in samples:
-        metric.add_sample(metric.name, labels, count)
-    return metric
