@@ -7,8 +7,8 @@ let in, the pods, their bindings, the PodGroup running, the Job running. Request
 and 64 are in flight; two watches of each kind hear of everything. Whatever the workload takes with controllers and a
 scheduler, it cannot take less than this with the same requests. Statuses are merge patches, which need no answer read.
 
-A server that takes many writes in one request gets them as our components send them: a gang's pods and its bindings in
-one, Jobs a hundred at a time, and what has nothing to do with each other joined by sixteen.
+A server that takes many writes in one request gets them as our components send them: a gang's pods in one, Jobs and
+bindings a hundred at a time, and what has nothing to do with each other joined by sixteen.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def steps_of(workload: Workload) -> Iterator[Step]:
     yield Step("PodGroup created", POD_GROUP, [_creation(group) for group in groups])
     yield Step("PodGroup let in", POD_GROUP, [_status(POD_GROUP, each, {"phase": "Inqueue"}) for each in groups])
     yield Step("pod created", POD, [_creation(pod) for pod in pods], size)
-    yield Step("pod bound", POD, [_binding(pod, nodes[at % len(nodes)]) for at, pod in enumerate(pods)], size)
+    yield Step("pod bound", POD, [_binding(pod, nodes[at % len(nodes)]) for at, pod in enumerate(pods)], BATCH)
     yield Step("PodGroup running", POD_GROUP, [_status(POD_GROUP, each, {"phase": "Running"}) for each in groups])
     yield Step("Job running", JOB, [_status(JOB, obj, _RUNNING_JOB) for obj in workload.jobs])
 

@@ -16,6 +16,7 @@ from hekla.errors import NotAcceptable
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_PLAIN = ("", "application/json")
 _ACCEPTABLE = ("application/json", "application/*", "*/*", "application/yaml")
 
 
@@ -99,7 +100,7 @@ class TablePresentation(Presentation):
 
 def choose_presentation(resource: Resource, request: Request, now: Callable[[], datetime]) -> Presentation:
     accept = request.headers.get("accept", "")
-    if not accept:
+    if accept in _PLAIN:
         return Presentation(resource)
     for offered in accept.split(","):
         media, *parameters = (part.strip() for part in offered.split(";"))

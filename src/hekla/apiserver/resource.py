@@ -11,6 +11,7 @@ import msgspec
 from hekla.api.kinds import BUILT_IN_KINDS, CUSTOM_RESOURCE_DEFINITION, Kind, Obj
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.schema import ANYTHING, Node, compile_schema
+from hekla.apiserver.store.following import Following
 from hekla.apiserver.store.store import Store
 
 DEFINITIONS_RESOURCE = f"{CUSTOM_RESOURCE_DEFINITION.group}/{CUSTOM_RESOURCE_DEFINITION.plural}"
@@ -101,13 +102,14 @@ class Registry:
         self._store = store
         self._built_in = {_place(kind): Resource(kind) for kind in BUILT_IN_KINDS}
         self._custom: dict[tuple[str, str, str], Resource] = {}
-        self._seen: list[int] = []
+        self._definitions = Following(store, DEFINITIONS_RESOURCE)
+        self._seen: tuple[int, ...] = ()
 
     @property
     def generation(self) -> tuple[int, ...]:
         """Changes whenever what is served changes."""
         self._refresh()
-        return tuple(self._seen)
+        return self._seen
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         built_in = self._built_in.get((group, version, plural))
@@ -126,11 +128,11 @@ class Registry:
         return [*self._built_in.values(), *self._custom.values()]
 
     def _refresh(self) -> None:
-        entries = self._store.entries(DEFINITIONS_RESOURCE)
-        seen = [entry.revision for entry in entries]
-        if seen == self._seen:
+        anew, changed = self._definitions.look()
+        if not (anew or changed):
             return
-        self._seen = seen
+        entries = self._store.entries(DEFINITIONS_RESOURCE)
+        self._seen = tuple(entry.revision for entry in entries)
         self._custom = {_place(each.kind): each for entry in entries for each in _resources(entry.value)}
 
 

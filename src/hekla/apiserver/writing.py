@@ -213,11 +213,13 @@ class Writer:
         old = entry.decode()
         # 1. What is wanted, in the shape of its kind; what this write may not touch stays as it is.
         new = transform(entry.decode())
-        self._shape(resource, new, options, old)
+        as_it_was = _in_common(new, old)
+        self._shape(resource, new, options, as_it_was)
         _check_identity(new, old, resource)
         new["metadata"].pop("resourceVersion", None)
         if subresource == "status":
             new = _status_update(new, old, resource)
+            as_it_was = _in_common(new, old)
         carry_metadata(new, old)
         if resource.storage == _SERVICES and not subresource:
             carry_service(new, old)
@@ -229,8 +231,9 @@ class Writer:
         admitted = not subresource and admitter is not None and admitter.interested(resource, "UPDATE")
         if admitted and admitter is not None:
             new = await admitter.mutate(resource, "UPDATE", new, old, options.dry_run, options.user)
+            as_it_was = _in_common(new, old)
         bump_generation(new, old, resource)
-        self._check(resource, new, old)
+        self._check(resource, new, old, as_it_was)
         self._escalation.check(options.user, resource.kind, new, old)
         if admitted and admitter is not None:
             options.warnings += await admitter.validate(resource, "UPDATE", new, old, options.dry_run, options.user)
@@ -257,7 +260,8 @@ class Writer:
             return current.value
         return _encode(answer.obj if isinstance(answer, Remove) else answer)
 
-    def _shape(self, resource: Resource, obj: Obj, options: Options, old: Obj | None = None) -> None:
+    def _shape(self, resource: Resource, obj: Obj, options: Options, as_it_was: frozenset[str] = _NOTHING) -> None:
+        """Fields that are `as_it_was` stored have their shape already."""
         kind = resource.kind
         unknown: list[str] = []
         obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
@@ -265,10 +269,13 @@ class Writer:
             obj["metadata"] = {}
         try:
             if resource.is_custom:
-                decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
-                _prune_custom(resource, obj, unknown, old or {})
+                if "metadata" not in as_it_was:
+                    decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
+                _prune_custom(resource, obj, unknown, as_it_was)
             else:
-                decode_shape(obj, resource.schema, unknown, but=_SPEC if is_shaped(obj, resource.schema) else _NOTHING)
+                if SPEC not in as_it_was and is_shaped(obj, resource.schema):
+                    as_it_was |= _SPEC
+                decode_shape(obj, resource.schema, unknown, but=as_it_was)
         except WrongType as error:
             raise Malformed(kind, str(error)) from None
         drop_empty(obj["metadata"])
@@ -283,20 +290,19 @@ class Writer:
             if defaulter is not None:
                 defaulter(obj)
 
-    def _check(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
+    def _check(self, resource: Resource, obj: Obj, old: Obj | None, as_it_was: frozenset[str] = _NOTHING) -> None:
+        """What got in under older rules must not keep its object from being reported on or deleted."""
         problems = validate_metadata(obj, resource.kind)
         if not resource.is_custom and resource.storage != DEFINITIONS_RESOURCE:
             problems += validate_finalizers(obj)
         if resource.is_custom:
             fields = {name: value for name, value in obj.items() if name != "metadata"}
-            problems += check(
-                fields, resource.schema, old=old, but=_SPEC if is_right(obj, resource.schema) else _NOTHING
-            )
-        else:
+            if SPEC not in as_it_was and is_right(obj, resource.schema):
+                as_it_was |= _SPEC
+            problems += check(fields, resource.schema, old=old, but=as_it_was)
+        elif SPEC not in as_it_was:
             validator = VALIDATORS.get(resource.storage)
-            # A spec that got in under older rules must not keep its object from being reported on or deleted.
-            as_it_was = old is not None and "spec" in obj and same(obj["spec"], old.get("spec"))
-            problems += validator(obj) if validator is not None and not as_it_was else []
+            problems += validator(obj) if validator is not None else []
         if old is not None:
             rule = UPDATE_VALIDATORS.get(resource.storage)
             problems += rule(obj, old) if rule is not None else []
@@ -377,11 +383,15 @@ def _value_or_refusal(result: Entry | Exception | None) -> bytes | ApiError:
     raise result
 
 
-def _prune_custom(resource: Resource, obj: Obj, unknown: list[str], old: Obj) -> None:
-    """Prune what is not as it was stored, and so pruned already."""
+def _in_common(new: Obj, old: Obj) -> frozenset[str]:
+    """The fields that are written in both alike."""
+    return frozenset(name for name, value in new.items() if name in old and same(old[name], value))
+
+
+def _prune_custom(resource: Resource, obj: Obj, unknown: list[str], as_it_was: frozenset[str]) -> None:
     first = {name: obj.pop(name) for name in ("apiVersion", "kind", "metadata")}
     rest = dict(obj)
-    fresh = {name: value for name, value in rest.items() if name not in old or not same(old[name], value)}
+    fresh = {name: value for name, value in rest.items() if name not in as_it_was}
     if is_pruned(fresh, resource.schema):
         del fresh[SPEC]
     kept = dict(fresh)

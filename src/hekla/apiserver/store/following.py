@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hekla.apiserver.store.store import ChangeType, Compacted, Entry, Key, Store
 
@@ -13,7 +13,7 @@ class Following:
         self._resource = resource
         self._read: int | None = None
 
-    def look(self) -> tuple[bool, Iterable[tuple[Key, Entry | None]]]:
+    def look(self) -> tuple[bool, Collection[tuple[Key, Entry | None]]]:
         """Whether to begin anew, and every committed object that is new, changed or (None) gone, oldest first."""
         read, self._read = self._read, self._store.revision
         if read is not None:
