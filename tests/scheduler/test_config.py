@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from hekla.scheduler.config import ConfigError, default_config, parse_config
+from hekla.scheduler.config import ConfigError, default_config, parse_config, read_config
 from hekla.scheduler.extension import GroupOrder, NodeScore
 
 
@@ -92,6 +94,55 @@ def test_what_comes_later_is_named_as_such(part: str, name: str) -> None:
     actions, plugin = (f"allocate, {name}", "gang") if part == "action" else ("allocate", name)
     with pytest.raises(ConfigError, match=f"{part} '{name}' is not supported yet"):
         parse_config(f'actions: "{actions}"\ntiers: [{{plugins: [{{name: {plugin}}}]}}]')
+
+
+GANG = "tiers: [{plugins: [{name: gang}]}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"actions: ' , '\n{GANG}", "actions: names none"),
+        (f"actions: allocate\nactions: enqueue\n{GANG}", "line 2: actions is given twice"),
+        ("actions: allocate\ntiers: [{plugins: [{name: gang, name: drf}]}]", "line 2: name is given twice"),
+        (f"actions: allocate\n{GANG}\nconfigurations: [{{name: preempt, arguments: 5}}]", "must be a mapping"),
+        (f"actions: allocate\n{GANG}\nconfigurations: [{{name: allocate, argument: {{}}}}]", "argument: unknown field"),
+        (f"actions: allocate\n{GANG}\nconfigurations: [allocate]", "`name` must be an action"),
+        (f"actions: 2001-13-13\n{GANG}", "not YAML: month must be in 1..12"),
+        ("actions: " + "[" * 5000, "too deeply nested"),
+        ("actions: allocate\ntiers: &a [*a]", "tiers[0]: must have a list `plugins`"),
+        *(
+            (
+                f"actions: allocate\ntiers: [{{plugins: [{{name: {plugin}, arguments: {{{name}: {value}}}}}]}}]",
+                f"arguments.{name}: {problem}",
+            )
+            for plugin, name, value, problem in (
+                ("overcommit", "overcommit-factor", ".nan", "nan is no number to reckon with"),
+                ("overcommit", "overcommit-factor", "-.inf", "-inf is no number to reckon with"),
+                ("overcommit", "overcommit-factor", "'1.2'", "must be a number, not '1.2'"),
+                ("overcommit", "overcommit-factor", "true", "must be a number, not True"),
+                ("binpack", "binpack.resources.nvidia.com/gpu", ".nan", "nan is no number"),
+                ("binpack", "binpack.weight", "1" + "0" * 400, "must be a number, not 1000"),
+                ("nodeorder", "leastrequested.weight", "1" + "0" * 40, "1000"),
+                ("nodeorder", "leastrequested.weight", "1.5", "must be a whole number, not 1.5"),
+                ("nodegroup", "strict", "maybe", "must be true or false, not 'maybe'"),
+                ("sla", "sla-waiting-time", "soon", ""),
+                ("sla", "sla-waiting-time", "5", "must be text, not 5"),
+                ("gang", "1", "2", "unknown argument (known: none)"),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_told_in_a_sentence(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text)
+    assert problem in str(raised.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_bytes(b"actions: \xff\xfe")
+    with pytest.raises(ConfigError, match="conf: not text in UTF-8"):
+        read_config(tmp_path / "conf")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "actions: [allocate]", "actions: allocate\ntiers: 3", "{", "tiers: [3]"])

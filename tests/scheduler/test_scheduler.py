@@ -468,15 +468,54 @@ def test_a_wrong_configuration_ends_it_at_start(tmp_path: Path) -> None:
     on_stage(script)
 
 
-def test_a_configuration_that_becomes_wrong_leaves_the_last_one_in_force(tmp_path: Path) -> None:
+PLACING = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n"
+NOT_PLACING = PLACING.replace("allocate", "enqueue")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"actions: dance\ntiers: []\n", b"", b"{", b"\xff", b"actions: 2001-13-13", b"actions: " + b"[" * 5000, None,
+        b"actions: enqueue\ntiers: []\nconfigurations: [{name: allocate, arguments: 5}]",
+    ],
+)  # fmt: skip
+def test_a_configuration_that_becomes_wrong_leaves_the_last_one_in_force(text: bytes | None, tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
-    conf.write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n")
+    conf.write_text(PLACING)
 
     async def script(stage: Stage) -> None:
         stage.start(SchedulerSettings(conf=conf))
         await asyncio.sleep(1)
-        conf.write_text("actions: dance\ntiers: []\n")
+        if text is None:
+            conf.unlink()
+        else:
+            conf.write_bytes(text)
         await stage.add(GANG)
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_mounted_config_map_is_followed_from_one_version_to_the_next(tmp_path: Path) -> None:
+    """As the kubelet mounts it: the file is a link through a link, and the latter is swapped."""
+
+    def mount(version: str, text: str) -> None:
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "volcano-scheduler.conf").write_text(text)
+        (tmp_path / "..data_tmp").symlink_to(version)
+        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+
+    async def script(stage: Stage) -> None:
+        mount("..one", NOT_PLACING)
+        (tmp_path / "volcano-scheduler.conf").symlink_to("..data/volcano-scheduler.conf")
+        stage.start(SchedulerSettings(conf=tmp_path / "volcano-scheduler.conf"))
+        await stage.add(GANG)
+        await asyncio.sleep(30)
+        mount("..two", PLACING.replace("gang", "gangs"))
+        await asyncio.sleep(30)
+        assert not await stage.node_of("a-t-0")
+        mount("..three", PLACING)
         await stage.until_bound(*MEMBERS)
         await stage.stop()
 

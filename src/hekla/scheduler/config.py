@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from hekla.errors import UsageError
 from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
+from hekla.scheduler.configtext import read_document
 from hekla.scheduler.extension import HIERARCHY, SchedulerPlugin
 from hekla.scheduler.registry import find_plugins
 from hekla.scheduler.session import Session
@@ -66,6 +67,7 @@ _ACTION_ARGUMENTS: Mapping[str, Mapping[str, type]] = {
         "maxCandidateNodesAbsolute": int,
     },
 }
+_LARGEST = 1e9
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
@@ -113,20 +115,21 @@ def default_config() -> Config:
 
 def read_config(path: Path, plugins_dir: Path | None = None) -> Config:
     """A configuration file; plugins of its own are in the folder given, else in `plugins` beside the file."""
-    return parse_config(path.read_text(), source=str(path), plugins_dir=plugins_dir or path.parent / "plugins")
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise ConfigError(str(path), ["not text in UTF-8"]) from None
+    return parse_config(text, source=str(path), plugins_dir=plugins_dir or path.parent / "plugins")
 
 
 def parse_config(text: str, *, source: str = "scheduler configuration", plugins_dir: Path | None = None) -> Config:
-    import yaml
-
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(source, [f"not YAML: {error}"]) from error
+    document, faults = read_document(text)
+    if document is None and faults:
+        raise ConfigError(source, faults)
     reader = _Reader(plugins_dir)
     config = reader.config(document)
-    if reader.problems:
-        raise ConfigError(source, reader.problems)
+    if faults or reader.problems:
+        raise ConfigError(source, [*faults, *reader.problems])
     return config
 
 
@@ -160,6 +163,8 @@ class _Reader:
                 found.append(Action(name, _ACTIONS[name]))
             elif name:
                 self.problems.append(f"actions: {_unknown('action', name, _UPSTREAM_ACTIONS, _ACTIONS)}")
+        if not text.strip(" ,"):
+            self.problems.append("actions: names none, so nothing would ever be scheduled")
         return tuple(found)
 
     def _tiers(self, tiers: Any) -> tuple[tuple[PluginEntry, ...], ...]:
@@ -258,7 +263,11 @@ class _Reader:
                 self.problems.append(f"{place}: `name` must be an action")
                 continue
             known = _ACTION_ARGUMENTS.get(str(name), {})
+            self._known(place, entry, ("name", "arguments"))
             arguments = entry.get("arguments") or {}
+            if not isinstance(arguments, dict):
+                self.problems.append(f"{place}.arguments: must be a mapping")
+                continue
             self._known(f"{place}.arguments", arguments, tuple(known))
             found[str(name)] = {
                 key: self._value(f"{place}.arguments.{key}", value, known[key])
@@ -272,9 +281,11 @@ class _Reader:
     def _value(self, place: str, value: Any, wanted: type) -> Any:
         if wanted is bool and isinstance(value, str) and value in _TRUE + _FALSE:
             return value in _TRUE
-        if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        if wanted is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST:
             return float(value)
         if isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool)):
+            if isinstance(value, int | float) and not abs(value) <= _LARGEST:
+                self.problems.append(f"{place}: {value!r} is no number to reckon with")
             return value
         self.problems.append(f"{place}: must be {_TYPE_NAMES[wanted]}, not {value!r}")
         return None

@@ -283,7 +283,7 @@ class _Configuration:
     def __init__(self, path: Path | None, plugins_dir: Path | None) -> None:
         self._path = path
         self._plugins_dir = plugins_dir
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None
         self._config = default_config()
         if path is not None:
             # A wrong file at start is the person's to see at once; later it must not take a running scheduler down.
@@ -305,10 +305,10 @@ class _Configuration:
         return self._config
 
     @staticmethod
-    def _stamp(path: Path) -> tuple[int, int] | None:
+    def _stamp(path: Path) -> tuple[int, int, int] | None:
         """Changes when the file does; None while it cannot be looked at."""
         try:
             status = path.stat()
         except OSError:
             return None
-        return (status.st_mtime_ns, status.st_size)
+        return (status.st_ino, status.st_mtime_ns, status.st_size)
