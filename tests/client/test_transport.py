@@ -204,6 +204,35 @@ def test_no_answer_in_time() -> None:
     with_server(server, test)
 
 
+def test_time_runs_on_connections_that_were_used_before_and_for_answers_that_have_begun() -> None:
+    async def test(transport: HttpTransport) -> None:
+        await transport.send(Request("POST", "/"))
+        with pytest.raises(Disconnected, match="no answer in time"):
+            await transport.send(Request("POST", "/", timeout=0.05))
+        assert (await transport.send(Request("POST", "/"))).body == b"ok"
+
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no"
+    server = Server([OK, half, OK])
+    with_server(server, test)
+    assert server.connections == 2
+
+
+def test_time_runs_while_a_turn_is_waited_for() -> None:
+    async def test(transport: HttpTransport) -> None:
+        server.held = asyncio.Event()
+        first = asyncio.create_task(transport.send(Request("POST", "/first")))
+        while not server.requests:
+            await asyncio.sleep(0)
+        with pytest.raises(Disconnected, match="no answer in time"):
+            await transport.send(Request("POST", "/second", timeout=0.05))
+        server.held.set()
+        assert (await first).body == b"ok"
+
+    server = Server([OK])
+    with_server(server, test, connections=1)
+    assert len(server.requests) == 1
+
+
 def test_nobody_there() -> None:
     async def test(transport: HttpTransport) -> None:
         with pytest.raises(Disconnected):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import httptools
@@ -25,10 +25,40 @@ class Broken(OSError):
         self.untouched = untouched
 
 
+class Headers(Mapping[str, str]):
+    """Of an answer; one that was sent several times has its values joined. Read when somebody looks: hardly ever."""
+
+    __slots__ = ("_raw", "_read")
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._read: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._found()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def _found(self) -> dict[str, str]:
+        if self._read is None:
+            self._read = {}
+            for raw, value in self._raw:
+                name, text = raw.decode("latin-1").title(), value.decode("latin-1")
+                self._read[name] = f"{self._read[name]}, {text}" if name in self._read else text
+        return self._read
+
+
 class Connection(asyncio.Protocol):
     """Carries one exchange at a time: `request`, then `whole` or `head` and `chunks`."""
 
     def __init__(self) -> None:
+        self._deadline: float | None = None
+        self._overdue = False
+        self._timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
         self.status = 0
         self._transport: Any = None
@@ -49,16 +79,16 @@ class Connection(asyncio.Protocol):
         return self._complete and self._keeps and self._lost is None and not self._transport.is_closing()
 
     @property
-    def headers(self) -> Mapping[str, str]:
-        """Of the answer at hand; a header that was sent several times has its values joined."""
-        found: dict[str, str] = {}
-        for raw, value in self._headers:
-            name, text = raw.decode("latin-1").title(), value.decode("latin-1")
-            found[name] = f"{found[name]}, {text}" if name in found else text
-        return found
+    def headers(self) -> Headers:
+        """Of the answer at hand."""
+        return Headers(self._headers)
 
-    def request(self, data: bytes) -> None:
-        """Send a request, complete with its body. The connection must be reusable."""
+    def request(self, data: bytes, *, deadline: float | None = None) -> None:
+        """Send a request, complete with its body. The connection must be reusable.
+
+        Who waits for the answer longer than until `deadline`, in the loop's time, gets a TimeoutError.
+        """
+        self._keep_time(deadline)
         self.status = 0
         self._parser = httptools.HttpResponseParser(self)
         self._headers = []
@@ -98,13 +128,37 @@ class Connection(asyncio.Protocol):
             await self._progress()
 
     def abandon(self) -> None:
+        self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
 
+    def _keep_time(self, deadline: float | None) -> None:
+        """One timer serves all requests of a minute: it is not worth setting one for an answer that comes at once."""
+        self._deadline = deadline
+        if deadline is None or (self._timer is not None and self._timer.when() <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        if self._complete or self._deadline is None:
+            return
+        if asyncio.get_running_loop().time() < self._deadline:
+            self._keep_time(self._deadline)
+        else:
+            self._overdue = True
+            self._tell()
+
     async def _progress(self) -> None:
-        """Wait until something has come. Raises Broken when nothing will."""
+        """Wait until something has come. Raises Broken when nothing will, and TimeoutError when it is too late."""
         if self._lost is not None:
             raise self._lost
+        if self._overdue:
+            raise TimeoutError
         self._wake = asyncio.get_running_loop().create_future()
         try:
             await self._wake

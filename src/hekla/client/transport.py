@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -30,6 +31,7 @@ _CONNECT_SECONDS = 10.0
 # Servers close connections nobody uses; one that was used a moment ago is not about to be closed.
 _KEPT_SECONDS = 30.0
 _UNAUTHORIZED = 401
+_HEADERS_REMEMBERED = 64
 _PORTS = {"http": 80, "https": 443}
 _NOT_IN_A_PATH = re.compile(r"[^!-~]")
 
@@ -56,8 +58,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         return self.method not in _READS
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
@@ -105,22 +106,19 @@ class HttpTransport:
         self._server_name = server_name
         self._socket_path = socket_path
         self._tokens = tokens
-        self._fixed = _lines({"Host": url.netloc.rpartition("@")[2]})
+        self._fixed = _line("Host", url.netloc.rpartition("@")[2])
         self._turns = asyncio.Semaphore(connections)
         self._kept: list[Connection] = []
         self._open: set[Connection] = set()
 
     async def send(self, request: Request) -> Answer:
         try:
-            async with asyncio.timeout(request.timeout), self._turns:
-                token = await self._tokens.token() if self._tokens else ""
-                answer = await self._ask(request, token)
-                if answer.status == _UNAUTHORIZED and self._tokens:
-                    # Nothing was done. The token may have been replaced since we read it.
-                    newer = await self._tokens.token(refused=token)
-                    if newer != token:
-                        return await self._ask(request, newer)
-                return answer
+            deadline = asyncio.get_running_loop().time() + request.timeout
+            await self._take_turn(deadline)
+            try:
+                return await self._send_with_token(request, deadline)
+            finally:
+                self._turns.release()
         except (OSError, TimeoutError) as error:
             raise self._disconnected(request, error) from error
 
@@ -150,19 +148,36 @@ class HttpTransport:
         # Connections are closed in the next turn of the loop.
         await asyncio.sleep(0)
 
-    async def _ask(self, request: Request, token: str) -> Answer:
+    async def _take_turn(self, deadline: float) -> None:
+        if self._turns.locked():
+            async with asyncio.timeout_at(deadline):
+                await self._turns.acquire()
+        else:
+            await self._turns.acquire()
+
+    async def _send_with_token(self, request: Request, deadline: float) -> Answer:
+        token = await self._tokens.token() if self._tokens else ""
+        answer = await self._ask(request, token, deadline)
+        if answer.status == _UNAUTHORIZED and self._tokens:
+            # Nothing was done. The token may have been replaced since we read it.
+            newer = await self._tokens.token(refused=token)
+            if newer != token:
+                return await self._ask(request, newer, deadline)
+        return answer
+
+    async def _ask(self, request: Request, token: str, deadline: float) -> Answer:
         data = self._encode(request, token)
         try:
-            return await self._exchange(data, self._take_kept() or await self._connect())
+            return await self._exchange(data, self._take_kept() or await self._connect(), deadline)
         except Broken as error:
             # The server let go of a connection while it was not in use. To read again is always safe.
             if request.writes or not error.untouched:
                 raise
-            return await self._exchange(data, await self._connect())
+            return await self._exchange(data, await self._connect(), deadline)
 
-    async def _exchange(self, data: bytes, connection: Connection) -> Answer:
+    async def _exchange(self, data: bytes, connection: Connection, deadline: float) -> Answer:
         try:
-            connection.request(data)
+            connection.request(data, deadline=deadline)
             body = await connection.whole()
             return Answer(connection.status, connection.headers, body)
         finally:
@@ -209,7 +224,7 @@ class HttpTransport:
             # What comes from people may hold anything; the rest is encoded already, and must not be encoded twice.
             path = quote(path, safe="%/?&=:;,+@!$'()*[]~")
         length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else ""
-        lines = _lines({**headers, "Authorization": f"Bearer {token}"} if token else headers)
+        lines = _lines(*headers.items()) + (_line("Authorization", f"Bearer {token}") if token else "")
         return f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._fixed}{lines}{length}\r\n".encode() + body
 
     def _disconnected(self, request: Request, error: BaseException) -> Disconnected:
@@ -217,11 +232,17 @@ class HttpTransport:
         return Disconnected(f"{request.method} {self._base_url}{path}: {_describe(error)}")
 
 
-def _lines(headers: Mapping[str, str]) -> str:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
+@lru_cache(maxsize=_HEADERS_REMEMBERED)
+def _lines(*headers: tuple[str, str]) -> str:
+    """The same few come with every request."""
+    return "".join(_line(name, value) for name, value in headers)
+
+
+def _line(name: str, value: str) -> str:
+    line = f"{name}: {value}\r\n"
+    if line.count("\n") + line.count("\r") != 2:
         raise ValueError("a header holds a line break")
-    return lines
+    return line
 
 
 def _describe(error: BaseException) -> str:
