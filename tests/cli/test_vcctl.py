@@ -57,7 +57,10 @@ def test_pods(capsys: pytest.CaptureFixture[str]) -> None:
         a_pod("waits", "Pending", {"waiting": {"reason": "ImagePullBackOff"}}),
         a_pod("failed", "Failed", ended),
         make.pod("new"),
+        a_pod("begins", "Pending", {"waiting": {"reason": "PodInitializing"}}),
     ]
+    pods[-1]["spec"]["initContainers"] = [make.container()]
+    pods[-1]["status"]["initContainerStatuses"] = [{"name": "main", "state": {"running": {}}}]
     print_pods(pods, NOW)
     rows = [line.split(maxsplit=3) for line in printed(capsys)]
     assert rows == [
@@ -66,6 +69,7 @@ def test_pods(capsys: pytest.CaptureFixture[str]) -> None:
         ["waits", "0/1", "ImagePullBackOff", "0                  90s"],
         ["failed", "0/1", "ExitCode:3", "0                  90s"],
         ["new", "0/1", "Pending", "0                  90s"],
+        ["begins", "0/1", "Init:0/1", "0                  90s"],
     ]
 
 

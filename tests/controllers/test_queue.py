@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import COMMAND, EVENT, QUEUE
+from hekla.api.kinds import COMMAND, EVENT, JOB, QUEUE
 from hekla.api.meta import annotations_of, name_of
 from hekla.controllers.queue import decide_state
 from tests import make
@@ -113,6 +113,40 @@ def test_a_queue_told_to_open_below_a_closed_parent_opens_with_it_and_says_in_ti
         bench.start_controllers()
         await bench.client.create(COMMAND, make.command("OpenQueue", parent, "Queue"))
         await until_states(bench, parent="Open", child="Open")
+        await bench.settle()
+        assert bench.store.objects(COMMAND) == []
+
+    on_bench(script)
+
+
+def test_the_last_of_several_commands_counts_and_opening_an_open_queue_notes_nothing() -> None:
+    async def script(bench: Bench) -> None:
+        queue = await bench.client.create(QUEUE, new_queue("physics"))
+        await until_states(bench, physics="Open")
+        await bench.stop_controllers()
+        for action in ("OpenQueue", "CloseQueue", "OpenQueue", "CloseQueue"):
+            await bench.client.create(COMMAND, make.command(action, queue, "Queue"))
+        bench.start_controllers()
+        await bench.settle()
+        assert state_of(bench, "physics") == "Closed"
+        other = await bench.client.create(QUEUE, new_queue("chemistry"))
+        await bench.client.create(COMMAND, make.command("OpenQueue", other, "Queue"))
+        await bench.settle()
+        assert annotations_of(await bench.client.get(QUEUE, "chemistry")) == {}
+
+    on_bench(script)
+
+
+def test_commands_for_what_is_not_there_go() -> None:
+    async def script(bench: Bench) -> None:
+        nobody = {"metadata": {"name": "nobody", "uid": "1"}}
+        for action, kind, version in (
+            ("OpenQueue", "Queue", QUEUE.api_version),
+            ("AbortJob", "Job", JOB.api_version),
+        ):
+            command = make.command(action, {**nobody, "apiVersion": version}, kind)
+            del command["metadata"]["ownerReferences"]
+            await bench.client.create(COMMAND, command)
         await bench.settle()
         assert bench.store.objects(COMMAND) == []
 

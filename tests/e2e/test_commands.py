@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import make
 from tests.e2e.local_cluster import HEKLA, HELLO_GANG, LocalCluster, clean_environment, start_cluster
 from tests.eventually import eventually
 
@@ -88,8 +89,30 @@ def test_a_job_made_from_words_runs_and_can_be_looked_at(cluster: LocalCluster) 
     assert [item["metadata"]["name"] for item in listed["items"]] == ["words"]
     told = eventually(lambda: "Successfully assigned" in (text := cluster.hekla("events", "words").stdout) and text)
     assert "podgroup/words-" in told
+    other = vcctl(cluster, "pod", "list", "--job", "words", "--queue", "other").stdout.strip()
+    assert other == "Failed to list pod: the input vcjob words does not match the queue other"
     cluster.hekla("job", "delete", "words")
     eventually(lambda: not cluster.names("pod"))
+
+
+def test_pods_of_other_workloads_are_listed_by_the_queue_they_ask_for(cluster: LocalCluster) -> None:
+    asks = {"scheduling.volcano.sh/queue-name": "default"}
+    pod = make.pod("bare", spec={"schedulerName": "nobody"}, annotations=asks)
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    assert "bare" in vcctl(cluster, "pod", "list", "--queue", "default").stdout
+    assert "bare" not in vcctl(cluster, "pod", "list").stdout
+    cluster.kubectl("delete", "pod", "bare", "--now")
+
+
+def test_vcctl_asks_for_the_resume_of_a_job_that_has_ended_and_hekla_refuses(cluster: LocalCluster) -> None:
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job("over", make.task("worker", 0))))
+    job = json.dumps({"status": {"state": {"phase": "Completed"}}})
+    cluster.kubectl("patch", "vcjob", "over", "--subresource=status", "--type=merge", "-p", job)
+    done = vcctl(cluster, "job", "resume", "--name", "over")
+    assert (done.returncode, done.stdout) == (0, "")
+    refused = cluster.hekla("job", "resume", "over", check=False)
+    assert (refused.returncode, "over has ended (Completed)" in refused.stderr) == (1, True)
+    cluster.hekla("job", "delete", "over")
 
 
 def test_a_queue_is_created_closed_opened_and_deleted(cluster: LocalCluster) -> None:

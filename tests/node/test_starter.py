@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hekla.clock import SystemClock
+from hekla.errors import error_from_status
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.images import Images, PullFailed
@@ -17,7 +18,7 @@ from hekla.node.hooks.sources import MissingSource, Place, Sources
 from hekla.node.podman import Podman
 from hekla.node.rootfs import open_within
 from hekla.node.settings import NodeSettings
-from hekla.node.starter import Starter, host_path
+from hekla.node.starter import Starter, host_path, tells_of_no_pod
 
 
 def test_a_host_path_is_looked_at_anew_before_every_start(tmp_path: Path) -> None:
@@ -53,6 +54,14 @@ def test_a_host_path_of_another_type_is_refused(tmp_path: Path, name: str, kind:
     (tmp_path / "folder").mkdir()
     with pytest.raises(MissingSource, match="type check failed"):
         host_path({"path": str(tmp_path / name), "type": kind}, [tmp_path])
+
+
+def test_a_pod_that_went_before_it_got_its_token_has_failed_at_nothing() -> None:
+    gone = {"reason": "NotFound", "message": 'pods "a" not found', "details": {"name": "a", "kind": "pods"}}
+    no_account = {**gone, "details": {"name": "default", "kind": "serviceaccounts"}}
+    assert tells_of_no_pod(error_from_status(gone, 404))
+    assert not tells_of_no_pod(error_from_status(no_account, 404))
+    assert not tells_of_no_pod(MissingSource('configmap "plan" not found'))
 
 
 def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(tmp_path: Path) -> None:

@@ -76,12 +76,23 @@ def pod_status(pod: Obj, now: datetime) -> str:
     else:
         for each in reversed(_statuses(pod)):
             reason = _container_reason(each) or reason
+        if reason == "Completed" and any(_runs(each) for each in _statuses(pod)):
+            reason = "Running" if _is_ready(status) else "NotReady"
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             return "Unknown"
         if status.get("phase") not in ("Succeeded", "Failed"):
             return "Terminating"
     return str(reason)
+
+
+def _runs(status: Obj) -> bool:
+    return bool(status.get("ready")) and (status.get("state") or {}).get("running") is not None
+
+
+def _is_ready(status: Obj) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def _init_reason(pod: Obj) -> str:

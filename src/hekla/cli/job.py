@@ -96,9 +96,9 @@ def job_from_words(
 
 def _amounts(text: str) -> dict[str, str]:
     amounts = {}
-    for part in filter(None, text.split(",")):
-        resource, separator, value = part.partition("=")
-        if not separator:
+    for part in text.split(",") if text else ():
+        resource, _, value = part.partition("=")
+        if part.count("=") != 1:
             raise UsageError(f"invalid argument syntax {part}, expected <resource>=<value>")
         try:
             parse(value)
@@ -292,7 +292,8 @@ def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) ->
 
     async def work(client: Client) -> None:
         found = await client.get(JOB, name, connection.namespace)
-        if phase_of(found) in FINISHED_JOB_PHASES:
+        # parity: vcctl asks for it all the same, and the controllers take it for what it is.
+        if phase_of(found) in FINISHED_JOB_PHASES and not is_vcctl():
             raise UsageError(f"{name} has ended ({phase_of(found)})")
         await issue_command(client, JOB, name, action, connection.namespace)
 

@@ -9,12 +9,14 @@ import click
 from hekla.api.batch import JOB_NAME, QUEUE_NAME
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, parse_timestamp
+from hekla.api.scheduling import QUEUE_NAME_ANNOTATION
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.output import age, print_document, print_table
 from hekla.cli.vcctl import is_vcctl, print_pods
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
+from hekla.errors import UsageError
 
 
 @click.group()
@@ -36,12 +38,16 @@ def list_pods(cluster: ClusterOptions, all_namespaces: bool, job: str, queue: st
     Example:  hekla pod list --job hello-gang
     """
     connection = cluster.connection()
-    selector = f"{JOB_NAME}={job}" if job else JOB_NAME
+    # What somebody else's controllers made may be in a queue, too.
+    selector = f"{JOB_NAME}={job}" if job else "" if queue else JOB_NAME
 
     async def work(client: Client) -> list[Obj]:
         return (await client.list(POD, None if all_namespaces else connection.namespace, label_selector=selector)).items
 
-    pods = [found for found in with_client(connection, work) if not queue or labels_of(found).get(QUEUE_NAME) == queue]
+    listed = with_client(connection, work)
+    pods = [found for found in listed if queue in ("", *_queues(found))]
+    if job and len(pods) < len(listed) and is_vcctl():
+        raise UsageError(f"the input vcjob {job} does not match the queue {queue}")
     if output in ("json", "yaml"):
         print_document({"apiVersion": "v1", "kind": "List", "items": pods}, output)
     elif output == "name":
@@ -53,6 +59,11 @@ def list_pods(cluster: ClusterOptions, all_namespaces: bool, job: str, queue: st
         print_pods(pods, SystemClock().now())
     else:
         _print(pods, namespaces=all_namespaces)
+
+
+def _queues(found: Obj) -> tuple[str | None, str | None]:
+    """The queue of a job's pod, and the one that another pod asks for."""
+    return labels_of(found).get(QUEUE_NAME), annotations_of(found).get(QUEUE_NAME_ANNOTATION)
 
 
 def _print(pods: list[Obj], *, namespaces: bool) -> None:

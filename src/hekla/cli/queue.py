@@ -159,7 +159,9 @@ async def _read(client: Client) -> tuple[list[Obj], list[Obj]]:
 def _row(found: Obj, groups: list[Obj]) -> list[object]:
     name = name_of(found)
     mine = [group for group in groups if (group.get("spec") or {}).get("queue", "default") == name]
-    phases = [str((group.get("status") or {}).get("phase") or "Pending") for group in mine]
+    # parity: vcctl leaves out what no scheduler has looked at.
+    unseen = "" if is_vcctl() else "Pending"
+    phases = [str((group.get("status") or {}).get("phase") or unseen) for group in mine]
     spec, status = found.get("spec") or {}, found.get("status") or {}
     counts = [phases.count(phase) for phase in _PHASES]
     return [name, spec.get("weight", 1), status.get("state") or "-", spec.get("parent") or "-", *counts]

@@ -9,8 +9,9 @@ from datetime import datetime
 import click
 
 from hekla.api.kinds import Obj
-from hekla.api.meta import annotations_of, is_deleting, labels_of, name_of, namespace_of, parse_timestamp
+from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, parse_timestamp
 from hekla.api.quantity import canonical
+from hekla.apiserver.columns import pod_status
 from hekla.cli.output import age
 
 _JOB_TYPE = "volcano.sh/job-type"
@@ -112,29 +113,10 @@ def _pod_cells(pod: Obj, now: datetime) -> list[str]:
     return [
         name_of(pod),
         f"{ready}/{len(pod['spec'].get('containers') or ())}",
-        _pod_status(pod, statuses),
+        pod_status(pod, now),
         f"{restarts} ({age(last, now)} ago)" if restarts and last else str(restarts),
         age(parse_timestamp(pod["metadata"]["creationTimestamp"]), now),
     ]
-
-
-def _pod_status(pod: Obj, statuses: Sequence[Obj]) -> str:
-    """The pod's phase, or what its containers say about it."""
-    status = pod.get("status") or {}
-    phase = str(status.get("phase") or "")
-    if is_deleting(pod) and phase not in ("Succeeded", "Failed"):
-        return "Terminating"
-    said = [reason for one in reversed(statuses) for reason in _container_reasons(one.get("state") or {})]
-    return said[-1] if said else str(status.get("reason") or phase)
-
-
-def _container_reasons(state: Obj) -> Iterator[str]:
-    waiting, ended = state.get("waiting") or {}, state.get("terminated")
-    if waiting.get("reason"):
-        yield str(waiting["reason"])
-    elif ended is not None:
-        number = f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
-        yield str(ended.get("reason") or number)
 
 
 def _metadata_lines(job: Obj) -> Iterator[str]:

@@ -11,7 +11,7 @@ import asyncio
 
 from hekla.api.batch import JobAction
 from hekla.api.kinds import COMMAND, QUEUE, Obj
-from hekla.api.meta import Key, annotations_of, key_of, name_of, namespace_of, uid_of
+from hekla.api.meta import Key, annotations_of, key_of, name_of, namespace_of, revision_of, uid_of
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
@@ -19,6 +19,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import QUEUE_INDEX, TARGET, Sources
+from hekla.controllers.strays import drop_strays
 from hekla.errors import AlreadyExists, NotFound
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
@@ -71,6 +72,7 @@ class QueueController:
         queue = self._queues.get(key.name)
         if queue is None:
             self._to_tell.pop(key, None)
+            await drop_strays(self._client, self._commands, QUEUE, key)
             await self._create_default(key)
             return None
         if key.name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
@@ -116,7 +118,8 @@ class QueueController:
             await self._write_state(key, queue, after)
         if action == JobAction.CLOSE_QUEUE and after != state:
             self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
-        if action == JobAction.OPEN_QUEUE:
+        # parity: nothing is noted on a queue that was open all the time.
+        if action == JobAction.OPEN_QUEUE and (state in _SHUT or CLOSED_BY_PARENT in annotations_of(queue)):
             await self._note_closed_by_parent(key, queue, "false")
 
     def _inherited_action(self, queue: Obj) -> str:
@@ -155,7 +158,7 @@ class QueueController:
     async def _next_command(self, queue: Obj) -> Obj | None:
         """The oldest Command that is still there: one carried out before our copy heard of it must not be again."""
         commands = self._commands.by_index(TARGET, uid_of(queue))
-        for command in sorted(commands, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one))):
+        for command in sorted(commands, key=revision_of):
             live = await self._client.find(COMMAND, name_of(command), namespace_of(command))
             if live is not None and uid_of(live) == uid_of(command):
                 return command

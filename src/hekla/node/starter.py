@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SERVICE_ACCOUNT, Obj
+from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SERVICE_ACCOUNT, Obj
 from hekla.api.meta import name_of, namespace_of, revision_of, timestamp, uid_of
 from hekla.client.recorder import NORMAL, WARNING
-from hekla.errors import ApiError, Disconnected
+from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.node.commands import remember
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory, all_pods
@@ -80,7 +80,8 @@ class Starter:
             sources = await self._fetch(pod)
             await self._write_files(pod, sources, sandbox.address)
         except (MissingSource, Disconnected, ApiError, OSError) as error:
-            return self._all_wait(pod, states, Reason.CREATING, str(error), "FailedMount", sandbox.address)
+            event = "" if tells_of_no_pod(error) else "FailedMount"
+            return self._all_wait(pod, states, Reason.CREATING, str(error), event, sandbox.address)
         return [Outcome(await self._start_one(pod, each, sources, sandbox), sandbox.address) for each in states]
 
     async def refresh(self, pod: Obj) -> None:
@@ -346,7 +347,8 @@ class Starter:
     def _all_wait(
         self, pod: Obj, states: list[ContainerRuntime], reason: Reason, message: str, event: str, address: str = ""
     ) -> list[Outcome]:
-        self._context.recorder.event(pod, WARNING, event, message)
+        if event:
+            self._context.recorder.event(pod, WARNING, event, message)
         return [Outcome(replace(state, waiting=Waiting(reason, message)), address) for state in states]
 
     def _wait(self, pod: Obj, state: ContainerRuntime, reason: Reason, message: str) -> ContainerRuntime:
@@ -360,6 +362,11 @@ class Starter:
         record = ExitRecord(code=START_ERROR_CODE, reason=reason, message=message, startedAt=now, finishedAt=now)
         self._directory.write_exit(state.name, state.next_number, record)
         return state.failed_to_start(record)
+
+
+def tells_of_no_pod(error: Exception) -> bool:
+    """Whether no token was issued because the pod is gone: before the watch could say so, which is no failure."""
+    return isinstance(error, NotFound) and (error.details or {}).get("kind") == POD.plural
 
 
 def _find(pod: Obj, name: str) -> Obj:

@@ -242,3 +242,29 @@ def test_a_restart_that_used_up_the_retries_is_begun_like_the_others_and_then_st
         assert (await uids(bench, POD_GROUP), len(await uids(bench, POD))) == ({}, left)
 
     on_bench(script)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (make.policy("PodFailed", "ResumeJob"), "ExecuteAction: Start to execute action ResumeJob "),
+        (make.policy("PodFailed", "RestartPartition"), "ExecuteAction: Start to execute action RestartPartition "),
+        (make.policy("PodFailed", "ResumeJob", timeout="30s"), "ExecuteAction: Execute action ResumeJob after 30s"),
+        ({"exitCode": 1, "action": "Nonsense"}, "ExecuteAction: Start to execute action Nonsense "),
+    ],
+)
+def test_an_answer_that_only_converges_is_told_once_and_changes_nothing(policy: dict[str, Any], told: str) -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 3), policies=[policy]))
+        await bench.until_running(3)
+        for index in range(2):
+            await bench.end(f"demo-worker-{index}", "Failed", 1)
+        await bench.settle()
+        status = bench.job("demo")["status"]
+        assert (status["state"]["phase"], status["failed"], status.get("retryCount")) == ("Running", 2, None)
+        counts = {f"{one['reason']}: {one['message']}": one["count"] for one in (await bench.client.list(EVENT)).items}
+        actions = {text: count for text, count in counts.items() if text.startswith("ExecuteAction")}
+        assert actions.keys() == {told}
+        assert actions[told] <= 2
+
+    on_bench(script)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hekla.api.batch import JOB_VERSION
 from hekla.api.kinds import COMMAND, Obj
-from hekla.api.meta import annotations_of, is_deleting, key_of, name_of, namespace_of, uid_of
+from hekla.api.meta import annotations_of, is_deleting, key_of, name_of, namespace_of, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.recorder import NORMAL, Recorder
 from hekla.client.rest import Client
@@ -32,7 +32,7 @@ class JobCommands:
         waiting = [command for command in self._commands.by_index(TARGET, job.uid) if not is_deleting(command)]
         if not waiting:
             return None
-        for command in sorted(waiting, key=lambda one: (one["metadata"]["creationTimestamp"], name_of(one))):
+        for command in sorted(waiting, key=_order):
             begun = annotations_of(command).get(JOB_VERSION, "")
             if begun.isdigit() and int(begun) < job.version:
                 await self.finish(job, command)
@@ -60,3 +60,8 @@ class JobCommands:
         message = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
         self._recorder.event(job.obj, NORMAL, "CommandIssued", message)
         return True
+
+
+def _order(command: Obj) -> tuple[bool, int]:
+    """What was begun first, then as they came: a time of creation cannot tell those of one second apart."""
+    return JOB_VERSION not in annotations_of(command), revision_of(command)

@@ -37,7 +37,7 @@ from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Tran
 from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
-from hekla.controllers.job.orders import Order, Waiting, decide
+from hekla.controllers.job.orders import Order, Waiting, converges, decide
 from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
 from hekla.controllers.job.podindex import PodIndex
@@ -49,6 +49,7 @@ from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensur
 from hekla.controllers.job.writer import JobWriter, Made, PodsFailed
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
+from hekla.controllers.strays import drop_strays
 from hekla.errors import ApiError, NotFound
 from hekla.log import get_logger
 
@@ -106,6 +107,8 @@ class JobController:
 
     async def reconcile(self, key: Key) -> float | None:
         obj = self._sources.jobs.get(key.name, key.namespace)
+        if obj is None:
+            await drop_strays(self._client, self._sources.commands, JOB, key)
         if obj is None or is_deleting(obj):
             return None
         try:
@@ -137,7 +140,7 @@ class JobController:
             if not order.announced:
                 self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
         # 3. Converge, or kill what has to go.
-        if operation(job.phase, order.action) is Operation.SYNC:
+        if converges(job, order):
             await self._sync(scene, decision.evicted, uid_of(command) if command else "")
         else:
             await self._kill(scene, order)
@@ -149,9 +152,6 @@ class JobController:
     async def _kill(self, scene: Scene, order: Order) -> None:
         job = scene.job
         what = operation(job.phase, order.action)
-        if what is Operation.KILL_TARGET and order.action == JobAction.RESTART_PARTITION and order.occurrence is None:
-            # parity: a Command names no partition, so there is none to restart.
-            return
         targets = victims(job, scene.pods, what, order.action, order.occurrence)
         counts = count_pods(job, scene.pods, [pod.uid for pod in targets])
         after = self._next_phase(job, order.action, counts)

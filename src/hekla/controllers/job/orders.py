@@ -61,44 +61,57 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: datetime) -> Decision:
-    """The first answer that is due and changes anything, else converging."""
+    """The first answer that is due and changes anything, else one that asks for no more than converging does."""
     if job.phase in KILL_PHASES:
         return Decision(CONVERGE)
     found = [(one, answer(job, one)) for one in occurrences(job, pods, group_phase)]
-    effective = [(one, reply) for one, reply in found if _has_effect(job, one, reply)]
-    _forget_others(waiting, effective)
+    answers = [(one, reply) for one, reply in found if reply.action != JobAction.SYNC_JOB]
+    _forget_others(waiting, answers)
     next_due: float | None = None
     announce: list[Answer] = []
     evicted: dict[str, datetime] = {}
-    for one, reply in effective:
-        remaining = _remaining(one, reply, waiting, now)
-        if remaining <= 0 and _mark(one) in waiting.answered:
+    idle: list[tuple[_Mark, Order]] = []
+    for one, reply in answers:
+        remaining, mark = _remaining(one, reply, waiting, now), _mark(one)
+        order = Order(reply.action, one, bool(reply.delay))
+        if remaining <= 0 and mark in waiting.answered:
             continue
-        if remaining <= 0:
+        if remaining <= 0 and not converges(job, order):
             if one.event == JobEvent.UNKNOWN and reply.action in TARGET_ACTIONS:
                 # The group stays Unknown after a target kill; once is enough for each time it becomes so.
-                waiting.answered.add(_mark(one))
-            return Decision(Order(reply.action, one, bool(reply.delay)), next_due, tuple(announce))
-        if _mark(one) not in waiting.announced:
-            waiting.announced.add(_mark(one))
+                waiting.answered.add(mark)
+            return Decision(order, next_due, tuple(announce))
+        if remaining <= 0:
+            idle.append((mark, order))
+            continue
+        if mark not in waiting.announced:
+            waiting.announced.add(mark)
             announce.append(reply)
-        if one.event == JobEvent.POD_EVICTED:
-            evicted[one.pod] = one.since or waiting.seen[_mark(one)]
+        if one.event == JobEvent.POD_EVICTED and not converges(job, order):
+            evicted[one.pod] = one.since or waiting.seen[mark]
         next_due = remaining if next_due is None else min(next_due, remaining)
-    return Decision(CONVERGE, next_due, tuple(announce), evicted)
+    if not idle:
+        return Decision(CONVERGE, next_due, tuple(announce), evicted)
+    # Each is told once, and many of the same at once.
+    _, first = idle[0]
+    told = {mark for mark, order in idle if order.action == first.action}
+    waiting.answered |= told
+    return Decision(first, 0.0 if len(told) < len(idle) else next_due, tuple(announce), evicted)
 
 
-def _has_effect(job: Job, one: Occurrence, reply: Answer) -> bool:
-    if reply.action == JobAction.RESTART_PARTITION and one.partition is None:
-        # parity: what happened in no partition restarts none.
-        return False
-    return operation(job.phase, reply.action) is not Operation.SYNC
+def converges(job: Job, order: Order) -> bool:
+    """Whether an order asks for no more than converging does, like a resume of what runs."""
+    what = operation(job.phase, order.action)
+    if what is Operation.KILL_TARGET and order.action == JobAction.RESTART_PARTITION:
+        # parity: what happened in no partition restarts none, and a Command names none.
+        return order.occurrence is None or order.occurrence.partition is None
+    return what is Operation.SYNC
 
 
-def _forget_others(waiting: Waiting, effective: list[tuple[Occurrence, Answer]]) -> None:
+def _forget_others(waiting: Waiting, answers: list[tuple[Occurrence, Answer]]) -> None:
     if not waiting.holds:
         return
-    marks = {_mark(one) for one, _ in effective}
+    marks = {_mark(one) for one, _ in answers}
     waiting.seen = {mark: since for mark, since in waiting.seen.items() if mark in marks}
     waiting.announced &= marks
     waiting.answered &= marks
