@@ -41,17 +41,19 @@ def parse(text: str | int | float) -> Decimal:
     return number.scaleb(exponent)
 
 
+# The same few amounts come with every pod; all of these are plain functions of their argument.
+@lru_cache(maxsize=4096, typed=True)
 def milli(text: str | int | float) -> int:
     """Thousandths, rounded up: the unit of CPU."""
     return _ceiling(parse(text) * 1000)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def whole(text: str | int | float) -> int:
     """Whole units, rounded up: bytes, GPUs, pods."""
     return _ceiling(parse(text))
 
 
-# The same few amounts come with every pod; all of these are plain functions of their argument.
 @lru_cache(maxsize=4096)
 def format_decimal(value: Decimal | int) -> str:
     """Canonical decimal form: the largest suffix that keeps the number whole (`1500m`, `2`, `3k`)."""

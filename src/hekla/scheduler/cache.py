@@ -27,7 +27,7 @@ from hekla.scheduler.reading import (
 )
 from hekla.scheduler.rows import Budget, Node, Pod, PodGroup, PodStatus, Queue, QueueGate, Quota, Shape
 from hekla.scheduler.siblings import SiblingTable
-from hekla.scheduler.snapshot import Group, Snapshot, build_group
+from hekla.scheduler.snapshot import Group, Snapshot
 from hekla.scheduler.storagetable import StorageTable
 from hekla.scheduler.tables import Tables
 
@@ -377,14 +377,8 @@ class Cache:
         group = self._groups.built(key)
         if group is None:
             row = self._groups.rows[key]
-            group = build_group(
-                row,
-                self._priority(row.priority_class),
-                list(self._members.get(key, {}).values()),
-                self._tables.shape_lines,
-                self._tables.requests,
-                self._tables.columns,
-            )
+            pods = list(self._members.get(key, {}).values())
+            group = self._tables.build_group(row, self._priority(row.priority_class), pods)
             self._groups.keep(group)
         return group
 

@@ -116,13 +116,17 @@ class GroupState:
     def valid_pods(self) -> int:
         return self.ready_pods + self.waiting_pods + self.counts[PodStatus.PENDING]
 
-    def counts_of_role(self, role: int) -> list[int]:
+    def counts_of_role(self, role: int) -> Sequence[int]:
         """Pods of one role, by status."""
+        if len(self.group.roles) == 1:
+            return self.counts
         found: list[int] = np.bincount(self.status[self.group.role == role], minlength=len(PodStatus)).tolist()
         return found
 
     def pending_best_effort_of_role(self, role: int) -> int:
         group = self.group
+        if not group.has_best_effort:
+            return 0
         return int(np.count_nonzero(group.best_effort & are(self.status, PodStatus.PENDING) & (group.role == role)))
 
     def mark(self, positions: Ints, before: PodStatus, after: PodStatus, nodes: Ints | int) -> None:

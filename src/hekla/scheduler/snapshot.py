@@ -9,26 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
-from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, QueueGate, Quota, Shape
+from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
 from hekla.scheduler.siblings import NO_SIBLINGS, Siblings
 from hekla.scheduler.storage import Storage
 
 Statuses = NDArray[np.int8]
 
 ALLOCATED_STATUSES = (PodStatus.ALLOCATED, PodStatus.BINDING, PodStatus.BOUND, PodStatus.RUNNING)
-_pod_order = attrgetter("index", "created", "uid")  # as Pod.order
-_role, _status, _gated, _queue_gate, _priority, _claims, _condition = map(
-    attrgetter, ("role", "status", "gated", "queue_gate", "priority", "claims", "condition")
-)
-
-_LET_IN = (QueueGate.OPENING, QueueGate.OPENED)
 
 
 def among(statuses: Sequence[PodStatus]) -> Flags:
@@ -61,8 +55,7 @@ class Nodes:
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class Group(msgspec.Struct, frozen=True, eq=False):
     row: PodGroup
     priority: int
     pods: tuple[Pod, ...]
@@ -144,68 +137,3 @@ class Snapshot:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
     siblings: Siblings = NO_SIBLINGS
     held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold
-
-
-def build_group(
-    row: PodGroup,
-    priority: int,
-    pods: Sequence[Pod],
-    shape_lines: Mapping[int, int],
-    requests: Floats,
-    columns: Columns,
-) -> Group:
-    """The columns of one group. `shape_lines` maps id(shape) to its line in `requests`."""
-    ordered = tuple(sorted(pods, key=_pod_order))
-    roles = tuple(sorted(set(map(_role, ordered))))
-    role_of = {role: position for position, role in enumerate(roles)}
-    status = np.array(list(map(_status, ordered)), dtype=np.int8)
-    shape = np.array([shape_lines[id(pod.shape)] for pod in ordered], dtype=np.int64)
-    gates = list(map(_gated, ordered))
-    gated = np.array(gates, dtype=bool)
-    queue_gates = list(map(_queue_gate, ordered))
-    at_queue_gate = let_in = np.zeros(len(ordered), dtype=bool)
-    if any(queue_gates):
-        at_queue_gate = np.array([gate is QueueGate.SHUT for gate in queue_gates])
-        let_in = np.array([gate in _LET_IN for gate in queue_gates])
-    without_request = [pod.shape.best_effort for pod in ordered]
-    pending = are(status, PodStatus.PENDING)
-    counts = tuple(np.bincount(status, minlength=len(PodStatus)).tolist())
-    allocated = requests[shape[IS_ALLOCATED[status]]].sum(axis=0)
-    gated_request = np.zeros(len(allocated))
-    if any(gates):
-        gated_request = requests[shape[pending & gated & ~at_queue_gate & ~let_in]].sum(axis=0)
-    minimum = columns.row(row.min_resources or {})
-    missing = np.maximum(np.maximum(minimum - allocated, 0.0) - gated_request, 0.0)
-    return Group(
-        row=row,
-        priority=priority,
-        pods=ordered,
-        status=status,
-        shape=shape,
-        role=np.array([role_of[pod.role] for pod in ordered] if len(roles) > 1 else [0] * len(ordered), dtype=np.int64),
-        roles=roles,
-        pod_priority=np.array(list(map(_priority, ordered)), dtype=np.int64),
-        gated=gated,
-        at_queue_gate=at_queue_gate,
-        let_in=let_in,
-        has_queue_gates=any(queue_gates),
-        best_effort=np.array(without_request, dtype=bool),
-        has_best_effort=any(without_request),
-        has_claims=any(map(_claims, ordered)),
-        has_nominated=any(condition.nominated for condition in map(_condition, ordered) if condition is not None),
-        counts=counts,
-        allocated=allocated,
-        pending=requests[shape[pending]].sum(axis=0),
-        minimum=minimum,
-        claim=np.maximum(minimum - gated_request, 0.0),
-        outstanding=missing if _has_entered(row, counts) else np.zeros(len(missing)),
-        elastic=np.maximum(allocated - minimum, 0.0),
-        memo={},
-    )
-
-
-def _has_entered(row: PodGroup, counts: tuple[int, ...]) -> bool:
-    """Whether a group's minimum is spoken for: it waits inside, or runs with its full number."""
-    if row.phase is PodGroupPhase.RUNNING:
-        return sum(counts[status] for status in ALLOCATED_STATUSES) >= row.min_member
-    return row.phase is PodGroupPhase.INQUEUE

@@ -6,13 +6,14 @@ cache builds the tables anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Columns, Floats, new_table
-from hekla.scheduler.rows import HostPort, Node, Pod, PodStatus, Shape
-from hekla.scheduler.snapshot import Nodes
+from hekla.scheduler.groupbuilding import GroupBuilder
+from hekla.scheduler.rows import HostPort, Node, Pod, PodGroup, PodStatus, Shape
+from hekla.scheduler.snapshot import Group, Nodes
 
 _FIRST_SHAPES = 64
 
@@ -35,6 +36,7 @@ class Tables:
         self.shapes: list[Shape] = []
         self.shape_lines: dict[int, int] = {}
         self.requests: Floats = np.zeros((_FIRST_SHAPES, len(self.columns)))
+        self._builder = GroupBuilder(self.shape_lines, self.columns)
 
     @classmethod
     def build(cls, nodes: Iterable[Node], pods: list[Pod], names: Iterable[str]) -> Tables:
@@ -50,6 +52,7 @@ class Tables:
         )
         tables.assumed = new_table(len(tables.rows), 2)
         tables.requests = np.zeros((_FIRST_SHAPES, len(columns)))
+        tables._builder = GroupBuilder(tables.shape_lines, columns)
         for line, node in enumerate(tables.rows):
             tables.allocatable[line] = columns.row(node.allocatable)
         tables.add_shapes(shapes.values())
@@ -90,6 +93,9 @@ class Tables:
         for port in pod.shape.constraints.ports:
             held.append(port) if sign > 0 else held.remove(port)
         return True
+
+    def build_group(self, row: PodGroup, priority: int, pods: Sequence[Pod]) -> Group:
+        return self._builder.build(row, priority, pods, self.requests)
 
     def nodes(self) -> Nodes:
         if self._frozen is None:
