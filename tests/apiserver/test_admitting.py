@@ -23,6 +23,9 @@ class Probe:
     def interested(self, kind: Kind, operation: str) -> bool:
         return kind.kind == "Widget"
 
+    def fills_in(self, kind: Kind, operation: str) -> bool:
+        return self.interested(kind, operation)
+
     async def mutate(self, review: Obj) -> Obj:
         request = review["request"]
         orders = ((request["object"].get("spec") or {}).get("free")) or {}

@@ -262,6 +262,9 @@ class TroubledWebhook:
     def interested(self, kind: Kind, operation: str) -> bool:
         return self._inner.interested(kind, operation)
 
+    def fills_in(self, kind: Kind, operation: str) -> bool:
+        return self._inner.fills_in(kind, operation)
+
     async def mutate(self, review: Obj) -> Obj:
         await self._reach()
         return await self._inner.mutate(review)

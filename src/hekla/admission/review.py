@@ -70,6 +70,9 @@ class VolcanoAdmission:
     def interested(self, kind: Kind, operation: str) -> bool:
         return (kind, operation) in _CHECKED
 
+    def fills_in(self, kind: Kind, operation: str) -> bool:
+        return (kind, operation) in self._defaulted
+
     async def mutate(self, review: Obj) -> Obj:
         request = review["request"]
         kind = _kind_of(request)

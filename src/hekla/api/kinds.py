@@ -11,8 +11,10 @@ from typing import Any
 Obj = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
+    """Compared and looked up with every write, so by what tells kinds apart and by nothing else."""
+
     group: str
     version: str
     kind: str
@@ -26,6 +28,20 @@ class Kind:
     def __post_init__(self) -> None:
         if not self.singular:
             object.__setattr__(self, "singular", self.kind.lower())
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Kind)
+            and self.kind == other.kind
+            and self.group == other.group
+            and self.version == other.version
+            and self.plural == other.plural
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.group, self.version, self.plural))
 
     @property
     def api_version(self) -> str:

@@ -25,6 +25,9 @@ class Admission(Protocol):
     def interested(self, kind: Kind, operation: str) -> bool:
         """Whether `mutate` or `validate` has anything to say; a cheap check made on every write."""
 
+    def fills_in(self, kind: Kind, operation: str) -> bool:
+        """Whether `mutate` has; `interested` is true then."""
+
     async def mutate(self, review: Obj) -> Obj:
         """Called after schema defaulting and pruning. The answer may carry `response.patch` (base64 JSON Patch)."""
 

@@ -49,6 +49,8 @@ class Admitter:
     async def mutate(
         self, resource: Resource, operation: str, obj: Obj, old: Obj | None, dry_run: bool, user: User
     ) -> Obj:
+        if not self._admission.fills_in(resource.kind, operation):
+            return obj
         answer = await self._admission.mutate(self._review(resource, operation, obj, old, dry_run, user))
         response = answer["response"]
         if not response.get("allowed"):

@@ -26,9 +26,11 @@ def parse_route(path: str) -> Route | None:
         return None
     if "%" in path:
         rest = [unquote(part) for part in rest]
+        if any("/" in part for part in rest):
+            return None
     if rest[-1] == "":
         rest.pop()
-    if not rest or any(part == "" or "/" in part for part in rest):
+    if not rest or "" in rest:
         return None
     return _route(group, version, rest)
 

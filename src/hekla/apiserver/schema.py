@@ -31,6 +31,7 @@ class Node:
         "format",
         "has_default",
         "int_or_string",
+        "is_text",
         "items",
         "list_type",
         "map_keys",
@@ -65,6 +66,7 @@ class Node:
         self.open = False
         self.embedded = False
         self.int_or_string = False
+        self.is_text = False  # any text will do
         self.quantity = False
         self.atomic = False
         self.list_type = ""
@@ -114,6 +116,7 @@ def _fill_shape(node: Node, schema: Obj, lookup: Lookup | None) -> None:
     node.open = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     node.int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
+    node.is_text = node.type == "string" and node.format != "byte"
 
 
 def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:

@@ -45,7 +45,7 @@ def decode_shape(
             del value[name]
         elif child.quantity:
             value[name] = _quantity(below)
-        else:
+        elif not (child.is_text and type(below) is str):
             _decode_value(below, child, unknown, f"{path}{name}", node)
 
 
@@ -86,6 +86,8 @@ def _decode_map(value: dict[str, Any], node: Node, unknown: list[str], path: str
     if node.quantity:
         for name, below in value.items():
             value[name] = _quantity(0 if below is None else below)
+        return
+    if node.is_text and all(type(below) is str for below in value.values()):
         return
     for name, below in list(value.items()):
         if below is None:

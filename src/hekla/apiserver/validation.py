@@ -66,14 +66,20 @@ def validate_metadata(obj: Obj, kind: Kind) -> list[Problem]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
     problems = _name_problems(name, kind)
-    problems += [problem for key in metadata.get("labels") or () for problem in _key_problems("metadata.labels", key)]
-    for value in (metadata.get("labels") or {}).values():
+    labels = metadata.get("labels") or {}
+    problems += [problem for key in labels if _key_fault(key) for problem in _key_problems("metadata.labels", key)]
+    for value in labels.values():
         if len(value) > 63:
             problems.append(invalid("metadata.labels", value, "must be no more than 63 bytes"))
         elif not _LABEL_VALUE.fullmatch(value):
             problems.append(invalid("metadata.labels", value, _LABEL_VALUE_TEXT))
     annotations = metadata.get("annotations") or {}
-    problems += [p for key in annotations for p in _key_problems("metadata.annotations", key, key.lower())]
+    problems += [
+        problem
+        for key in annotations
+        if _key_fault(key.lower())
+        for problem in _key_problems("metadata.annotations", key, key.lower())
+    ]
     if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATION_BYTES:
         problems.append(too_long("metadata.annotations", _ANNOTATION_BYTES))
     finalizers = metadata.get("finalizers") or ()
