@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from _pytest.mark import ParameterSet
 
 from tests.e2e.local_cluster import HEKLA, ROOT, clean_environment
+from tests.kubectl import needs_newer_kubectl
 
 EXAMPLES = sorted(folder for folder in (ROOT / "examples").iterdir() if folder.is_dir())
 
@@ -26,7 +28,12 @@ def steps(readme: Path) -> Iterator[tuple[str, list[str]]]:
             yield command, shown
 
 
-@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def to_be_typed(folder: Path) -> ParameterSet:
+    waits_for_a_field = "--for=jsonpath" in (folder / "README.md").read_text()
+    return pytest.param(folder, marks=[needs_newer_kubectl] if waits_for_a_field else [])
+
+
+@pytest.mark.parametrize("folder", [*map(to_be_typed, EXAMPLES)], ids=lambda folder: folder.name)
 def test_an_example_does_what_its_readme_says(folder: Path, tmp_path: Path) -> None:
     """All its commands in one shell, so that one can build upon another."""
     written = list(steps(folder / "README.md"))
