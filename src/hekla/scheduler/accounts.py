@@ -27,11 +27,9 @@ class Account:
         self.queue = queue
         self.ceiling = ceiling
         self.guarantee = guarantee
-        nothing = np.zeros(len(ceiling))
-        allocated: Floats = sum((group.allocated for group in groups), nothing)
-        self.request: Floats = allocated + sum((group.pending for group in groups), nothing)
-        self.entered: Floats = sum((group.outstanding for group in groups), nothing)
-        self.elastic: Floats = sum((group.elastic for group in groups), nothing)
+        together: Floats = sum((group.holdings for group in groups), Holdings.none(len(ceiling)).holdings)
+        allocated, pending, self.entered, self.elastic, _ = together
+        self.request: Floats = allocated + pending
         # Plain lists: they change, and are asked for, with every placement.
         self.allocated: list[float] = allocated.tolist()
         self.deserved = [0.0] * len(allocated)

@@ -96,6 +96,12 @@ def build_group(
         gated_request = requests[shape[pending & gated & ~at_queue_gate & ~let_in]].sum(axis=0)
     minimum = columns.row(row.min_resources or {})
     missing = np.maximum(np.maximum(minimum - allocated, 0.0) - gated_request, 0.0)
+    asked_for = requests[shape[pending]].sum(axis=0)
+    claim = np.maximum(minimum - gated_request, 0.0)
+    outstanding = missing if _has_entered(row, counts) else np.zeros(len(missing))
+    elastic = np.maximum(allocated - minimum, 0.0)
+    # parity: what a group inside has been given already is not deducted.
+    reserved = claim if row.phase is PodGroupPhase.INQUEUE else outstanding
     return Group(
         row=row,
         priority=priority,
@@ -115,11 +121,13 @@ def build_group(
         has_nominated=any(condition.nominated for condition in map(_condition, ordered) if condition is not None),
         counts=counts,
         allocated=allocated,
-        pending=requests[shape[pending]].sum(axis=0),
+        pending=asked_for,
         minimum=minimum,
-        claim=np.maximum(minimum - gated_request, 0.0),
-        outstanding=missing if _has_entered(row, counts) else np.zeros(len(missing)),
-        elastic=np.maximum(allocated - minimum, 0.0),
+        claim=claim,
+        outstanding=outstanding,
+        elastic=elastic,
+        reserved=reserved,
+        holdings=np.array((allocated, asked_for, outstanding, elastic, reserved)),
         memo={},
     )
 

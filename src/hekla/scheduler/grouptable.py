@@ -98,7 +98,7 @@ class GroupTable:
     def _wake(self, key: Key) -> None:
         group = self._resting.pop(key, None)
         if group is not None:
-            held = self._held[group.row.queue].plus(group, -1)
+            held = self._held[group.row.queue].minus(group)
             if held.groups:
                 self._held[group.row.queue] = held
             else:

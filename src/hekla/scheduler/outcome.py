@@ -36,6 +36,7 @@ from hekla.scheduler.tiers import Tiers
 
 NORMAL, WARNING = "Normal", "Warning"
 _SCHEDULED_REASON = "tasks in gang are ready to be scheduled"
+_STATUS_TEXTS = tuple(status.text for status in PodStatus)
 _IS_WAITING = among((PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED))
 
 
@@ -61,7 +62,7 @@ def make_plan(session: Session, tiers: Tiers) -> Plan:
 
 def group_text(state: GroupState, ready: bool) -> str:
     """Upstream's sentence about a group: ready or not, its pods by status, why the pending ones wait."""
-    counted = [f"{count} {status.text}" for status, count in zip(PodStatus, state.counts) if count]
+    counted = [f"{count} {status}" for status, count in zip(_STATUS_TEXTS, state.counts) if count]
     counted.append(f"{state.group.row.min_member} minAvailable")
     text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(sorted(counted))}"
     if state.counts[PodStatus.PENDING]:

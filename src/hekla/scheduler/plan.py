@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Ints
 from hekla.scheduler.blame import PluginFailure
@@ -68,8 +70,7 @@ class Waiting:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupOutcome:
+class GroupOutcome(msgspec.Struct, frozen=True, eq=False):
     """What the cycle makes of one group: the status it should have, what to tell, and why."""
 
     group: Group
@@ -85,7 +86,7 @@ class GroupOutcome:
     filling: bool  # pods are missing that are probably being made just now
     at_rest: bool = False  # the next cycle would say the same: nobody has to look before the group changes
     waiting: Waiting | None = None  # None: leave what was said before
-    decision: Mapping[str, Any] = field(default_factory=dict)
+    decision: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
 from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
 from hekla.scheduler.siblings import NO_SIBLINGS, Siblings
@@ -38,6 +37,7 @@ def are(statuses: Statuses, wanted: PodStatus) -> Flags:
 
 
 IS_ALLOCATED = among(ALLOCATED_STATUSES)
+_LINES, _ALLOCATED, _RESERVED = 5, 0, 4  # of holdings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,44 +79,44 @@ class Group(msgspec.Struct, frozen=True, eq=False):
     claim: Floats  # the minimum without what gated pods ask for: they need nothing yet
     outstanding: Floats  # the part of the claim of a group that has entered which it does not hold yet
     elastic: Floats  # what it holds beyond its minimum
+    reserved: Floats  # what it takes of what may enter
+    holdings: (
+        Floats  # a line each: allocated, pending, outstanding, elastic, reserved; added up for many groups at once
+    )
     memo: dict[object, object]  # for what follows from the group alone and is asked for cycle after cycle
 
     @property
     def name(self) -> str:
         return str(self.row.key)
 
-    @property
-    def reserved(self) -> Floats:
-        """What it takes of what may enter."""
-        # parity: what a group inside has been given already is not deducted.
-        return self.claim if self.row.phase is PodGroupPhase.INQUEUE else self.outstanding
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Holdings:
+class Holdings(msgspec.Struct, frozen=True, eq=False):
     """What groups hold and ask for, added up. Amounts are whole numbers: taking a group out again is exact."""
 
     groups: int
-    allocated: Floats
-    pending: Floats
-    outstanding: Floats
-    elastic: Floats
-    reserved: Floats
+    holdings: Floats  # the lines are those of `Group.holdings`
 
     @classmethod
     def none(cls, columns: int) -> Holdings:
-        return cls(0, *(np.zeros(columns) for _ in range(5)))
+        return cls(0, np.zeros((_LINES, columns)))
 
-    def plus(self, group: Group, sign: int = 1) -> Holdings:
-        """With one more group, or one less."""
-        return Holdings(
-            self.groups + sign,
-            self.allocated + sign * group.allocated,
-            self.pending + sign * group.pending,
-            self.outstanding + sign * group.outstanding,
-            self.elastic + sign * group.elastic,
-            self.reserved + sign * group.reserved,
-        )
+    @property
+    def allocated(self) -> Floats:
+        line: Floats = self.holdings[_ALLOCATED]
+        return line
+
+    @property
+    def reserved(self) -> Floats:
+        line: Floats = self.holdings[_RESERVED]
+        return line
+
+    def plus(self, group: Group) -> Holdings:
+        """With one more group."""
+        return Holdings(self.groups + 1, self.holdings + group.holdings)
+
+    def minus(self, group: Group) -> Holdings:
+        """With one less."""
+        return Holdings(self.groups - 1, self.holdings - group.holdings)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -336,11 +336,13 @@ class Tiers:
 
     def verdict(self, state: GroupState) -> bool | None:
         try:
-            answers = (self._timed_verdict(name, plugin, state) for name, plugin in self._verdicts)
-            return next((answer for answer in answers if answer is not None), None)
+            for name, plugin in self._verdicts:
+                answer = self._timed_verdict(name, plugin, state)
+                if answer is not None:
+                    return answer
         except Exception as error:
             self.unfit_after(error)
-            return None
+        return None
 
     def _timed_verdict(self, name: str, plugin: Verdict, state: GroupState) -> bool | None:
         timings = self._session.timings
