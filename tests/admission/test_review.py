@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from hekla.admission.review import VolcanoAdmission
 from hekla.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, Kind
+from hekla.api.scheduling import QUEUE_NAME_ANNOTATION
 from tests import make
 
 
@@ -130,3 +132,23 @@ def test_what_upstream_cannot_read_is_refused_in_its_words(kind: Kind, spec: dic
     response = asyncio.run(ADMISSION.mutate(review(kind, "CREATE", obj)))["response"]
     message = found if found == QUANTITY else f"json: cannot unmarshal {found}"
     assert (response["allowed"], response["status"]["message"]) == (False, message)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (JOB, {"tasks": [make.task()], "plugins": {"pytorch": None}}),
+        (QUEUE, {}),
+        (POD_GROUP, {"queue": "default", "minMember": 1}),
+    ],
+)
+def test_what_is_reviewed_stays_as_it_came(kind: Kind, spec: dict[str, Any], operation: str) -> None:
+    """Who asks compares the answer with what was sent, and may ask others about it, too."""
+    home = {"kind": "Namespace", "metadata": {"name": "home", "annotations": {QUEUE_NAME_ANNOTATION: "theirs"}}}
+    hierarchy = {"volcano.sh/hierarchy": "a", "volcano.sh/hierarchy-weights": "1"}
+    obj = {"metadata": {"name": "x", "namespace": "home", "annotations": hierarchy}, "spec": spec}
+    sent = deepcopy(obj)
+    answer = asyncio.run(VolcanoAdmission(Lookup(home)).mutate(review(kind, operation, obj)))
+    assert ("patch" in answer["response"]) == ((kind, operation) == (JOB, "UPDATE") or operation == "CREATE")
+    assert obj == sent

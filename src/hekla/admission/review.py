@@ -86,7 +86,7 @@ class VolcanoAdmission:
             if kind == JOB and before.get("spec") is None:
                 # parity: it is filled in all the same, which is the server's to refuse.
                 return _with_patch(request, [{"op": "add", "path": "/spec/queue", "value": DEFAULT_QUEUE}])
-        after = copy_of(before)
+        after = _opened(before)
         try:
             await self._default(kind, after, request)
         except InvalidQuantity as error:
@@ -170,6 +170,18 @@ class VolcanoAdmission:
 
     async def _queues(self) -> dict[str, Obj]:
         return {name_of(queue): queue for queue in await self._reader.find_all(QUEUE)}
+
+
+def _opened(obj: Obj) -> Obj:
+    """A copy as deep as what is filled in: fields of the spec and of the metadata, and annotations."""
+    opened = dict(obj)
+    for part in ("metadata", "spec"):
+        if isinstance(obj.get(part), dict):
+            opened[part] = dict(obj[part])
+    metadata = opened.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
+        metadata["annotations"] = dict(metadata["annotations"])
+    return opened
 
 
 def _lazy_flags(plugins: Mapping[str, EntryPoint]) -> dict[str, Callable[[], tuple[Flag, ...] | None]]:

@@ -28,9 +28,14 @@ class User:
 
     def info(self) -> Obj:
         """As reviews and admission show it."""
-        shown: Obj = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
-        shown["extra"] = {key: list(values) for key, values in self.extra.items()}
-        return {key: value for key, value in shown.items() if value}
+        shown: Obj = {"username": self.name} if self.name else {}
+        if self.uid:
+            shown["uid"] = self.uid
+        if self.groups:
+            shown["groups"] = list(self.groups)
+        if self.extra:
+            shown["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return shown
 
 
 ADMIN = User("hekla-admin", (MASTERS, AUTHENTICATED))
