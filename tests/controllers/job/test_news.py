@@ -53,12 +53,44 @@ def test_coming_and_going_are_news_and_becoming_pending_is_not() -> None:
     assert not job_moved(Update(fresh, pending))
 
 
-def test_of_a_group_everything_but_counters_is_news() -> None:
-    old = {"metadata": {"name": "g"}, "spec": {"minMember": 1}, "status": {"phase": "Running", "running": 1}}
-    assert not group_moved(Update(old, {**old, "status": {"phase": "Running", "running": 2}}))
-    assert group_moved(Update(old, {**old, "status": {"phase": "Inqueue", "running": 1}}))
-    assert group_moved(Update(old, {**old, "spec": {"minMember": 2}}))
-    assert group_moved(Update(old, {**old, "status": {**old["status"], "conditions": [{"type": "Unschedulable"}]}}))
+def a_group(phase: str, *conditions: dict[str, str], members: int = 1, running: int = 1) -> dict[str, Any]:
+    status = {"phase": phase, "running": running, "conditions": list(conditions)}
+    return {"metadata": {"name": "g"}, "spec": {"minMember": members}, "status": status}
+
+
+def condition(type_: str, message: str = "", at: str = "2030-01-01T00:00:00Z") -> dict[str, str]:
+    return {"type": type_, "status": "True", "message": message, "lastTransitionTime": at}
+
+
+def test_that_a_group_runs_now_is_no_news() -> None:
+    """The Job has made all pods, and hears from them what becomes of it."""
+    let_in = a_group("Inqueue", running=0)
+    assert not group_moved(Update(let_in, a_group("Running", condition("Scheduled"))))
+    assert not group_moved(Update(a_group("Running"), a_group("Running", running=2)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (a_group(""), a_group("Inqueue")),
+        (a_group("Pending"), a_group("Inqueue")),
+        (a_group("Running"), a_group("Pending")),
+        (a_group("Running"), a_group("Unknown")),
+        (a_group("Inqueue"), a_group("Inqueue", members=2)),
+        (a_group("Inqueue"), a_group("Inqueue", condition("Unschedulable", "full"))),
+        (
+            a_group("Inqueue", condition("Unschedulable", "full")),
+            a_group("Inqueue", condition("Unschedulable", "fuller")),
+        ),
+        (
+            a_group("Running", condition("Scheduled")),
+            a_group("Running", condition("Scheduled"), condition("Unschedulable", at="2031-01-01T00:00:00Z")),
+        ),
+    ],
+)
+def test_what_a_job_makes_something_of_is_news_of_its_group(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert group_moved(Update(before, after))
+    assert group_moved(Update(after, before))
 
 
 def test_what_the_scheduler_says_of_a_group_is_told_from_what_we_write() -> None:

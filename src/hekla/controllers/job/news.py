@@ -11,6 +11,7 @@ from hekla.api.batch import JobPhase
 from hekla.api.kinds import Obj
 from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
+from hekla.controllers.job.podgroup import complaint
 
 
 def job_moved(update: Update) -> bool:
@@ -19,7 +20,7 @@ def job_moved(update: Update) -> bool:
 
 
 def group_moved(update: Update) -> bool:
-    """A PodGroup came or went, or anything but the scheduler's counters is different."""
+    """A PodGroup came or went, or what the Job makes of it is different: that it runs now is told by its pods."""
     return update.old is None or update.new is None or _course_of_group(update.old) != _course_of_group(update.new)
 
 
@@ -49,9 +50,14 @@ def _course_of_group(group: Obj) -> tuple[Any, ...]:
         meta.get("deletionTimestamp"),
         meta.get("ownerReferences"),
         group.get("spec"),
-        status.get("phase"),
-        status.get("conditions"),
+        _standing(status.get("phase") or PodGroupPhase.PENDING),
+        complaint(group),
     )
+
+
+def _standing(phase: str) -> str:
+    """Before the gate, beyond it, or one that lost pods."""
+    return phase if phase in (PodGroupPhase.PENDING, PodGroupPhase.UNKNOWN) else PodGroupPhase.INQUEUE
 
 
 def _judgement(group: Obj) -> tuple[Any, ...]:

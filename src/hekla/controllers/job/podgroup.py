@@ -134,13 +134,21 @@ def _subgroup(task: Task) -> Obj:
     return subgroup
 
 
-def pending_message(job: Job, group: Obj) -> str | None:
-    """Why the gang waits, for an Event on the Job; None when its last word was that it is scheduled."""
+def complaint(group: Obj) -> tuple[str, str] | None:
+    """Type and message of the last word about a gang; None when it was that it is scheduled, or there is none."""
     conditions = [one for one in (group.get("status") or {}).get("conditions") or () if one.get("status") == "True"]
     if not conditions:
         return None
     last = max(conditions, key=lambda one: str(one.get("lastTransitionTime") or ""))
     if last.get("type") == PodGroupCondition.SCHEDULED:
         return None
-    kind, message = str(last.get("type", "")).lower(), last.get("message", "")
-    return f"PodGroup {job.key.namespace}:{job.key.name} {kind}, reason: {message}"
+    return str(last.get("type", "")), str(last.get("message", ""))
+
+
+def pending_message(job: Job, group: Obj) -> str | None:
+    """Why the gang waits, for an Event on the Job."""
+    found = complaint(group)
+    if found is None:
+        return None
+    kind, message = found
+    return f"PodGroup {job.key.namespace}:{job.key.name} {kind.lower()}, reason: {message}"
