@@ -222,9 +222,9 @@ def test_a_job_completed_by_its_task_counts_no_retry_and_keeps_the_pod() -> None
 
 @pytest.mark.parametrize(
     ("action", "replicas", "groups", "pods", "left"),
-    [("RestartJob", 1, 3, 2, 1), ("RestartJob", 2, 2, 4, 1), ("RestartPod", 1, 1, 3, 0), ("RestartPod", 2, 1, 4, 0)],
+    [("RestartJob", 1, 3, 2, 1), ("RestartJob", 2, 2, 4, 1), ("RestartPod", 1, 1, 2, 0), ("RestartPod", 2, 1, 3, 0)],
 )
-def test_a_restart_that_used_up_the_retries_is_begun_like_the_others_and_then_stopped(
+def test_a_restart_that_used_up_the_retries_makes_no_pods_and_a_gang_only_where_none_is_left_to_stop(
     action: str, replicas: int, groups: int, pods: int, left: int
 ) -> None:
     async def script(bench: Bench) -> None:

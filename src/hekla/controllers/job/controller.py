@@ -209,8 +209,8 @@ class JobController:
         # 2. What the pods need before they exist.
         if await self._forward(job):
             return
-        # parity: a restart that used up the retries is begun like the others before the job is seen to have failed.
-        wanted = plan(job, scene.pods, may_create=scene.gate_is_open)
+        # A job that is about to fail for want of retries starts nothing any more: its pods would run at once.
+        wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not _has_used_up_retries(job))
         plugins = await self._prepare(job, verify=bool(wanted.create))
         claims = await self._claims(job)
         if claims is None:
@@ -406,9 +406,12 @@ class JobController:
 def _ends_with_its_gang(scene: Scene) -> bool:
     """Whether a job without retries left still stops the pods of its last attempt."""
     # parity: upstream sees the old group as long as it has pods to stop, and has failed the job before it is gone.
-    job = scene.job
-    used_up = job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
-    return used_up and scene.group is None and any(pod.deleting for pod in scene.pods)
+    return _has_used_up_retries(scene.job) and scene.group is None and any(pod.deleting for pod in scene.pods)
+
+
+def _has_used_up_retries(job: Job) -> bool:
+    """Whether the restart that is under way is the one that fails the job."""
+    return job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
 
 
 def _phase_of(group: Obj | None) -> str:
