@@ -8,9 +8,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, Kind, Obj
+from hekla.admission.review import VolcanoAdmission
+from hekla.api.crds import load_crds
+from hekla.api.kinds import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    JOB,
+    NAMESPACE,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    SERVICE_ACCOUNT,
+    Kind,
+    Obj,
+)
 from hekla.api.review import Reader
 from hekla.errors import ApiError, InternalError, Invalid
+from tests import make
 from tests.apiserver.rig import WIDGET, Rig, config_map, widget, with_server
 
 
@@ -100,3 +114,24 @@ def test_status_is_not_admitted_and_deletes_are() -> None:
         await rig.client.delete(WIDGET, "w", "default")
 
     with_server(script, admission=Probe)
+
+
+def test_what_admission_looks_up_is_left_as_it_is() -> None:
+    """Everybody is shown the same dict."""
+
+    async def script(rig: Rig) -> None:
+        for definition in load_crds():
+            await rig.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        for name, spec in (("root", {}), ("default", {"parent": "root"}), ("leaf", {"parent": "root"})):
+            await rig.client.create(QUEUE, {"metadata": {"name": name}, "spec": spec})
+            await rig.client.patch(QUEUE, name, {"status": {"state": "Open"}}, subresource="status")
+        await rig.client.create(JOB, make.new_job("j", queue="leaf"))
+        for kind, spec in ((POD_GROUP, {"queue": "leaf"}), (POD, {"containers": [make.container()]})):
+            await rig.client.create(kind, {"metadata": {"name": "x", "namespace": "default"}, "spec": spec})
+        await rig.client.delete(QUEUE, "leaf")
+        kinds = (QUEUE, NAMESPACE, SERVICE_ACCOUNT)
+        entries = [entry for kind in kinds for entry in rig.store.entries(f"{kind.group}/{kind.plural}")]
+        assert {"default", "root"} <= {entry.key.name for entry in entries}
+        assert [entry.peek() for entry in entries] == [entry.decode() for entry in entries]
+
+    with_server(script, admission=VolcanoAdmission)

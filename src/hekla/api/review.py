@@ -12,7 +12,10 @@ from hekla.api.kinds import Kind, Obj
 
 
 class Reader(Protocol):
-    """What admission may look up (queues, namespaces): answered from the store, or by an API client."""
+    """What admission may look up (queues, namespaces): answered from the store, or by an API client.
+
+    What is found is there to be read: it must not be changed.
+    """
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Obj | None:
         """The object, or None."""

@@ -29,11 +29,11 @@ class StoreReader:
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Obj | None:
         place = (namespace or "") if kind.namespaced else ""
         entry = self._store.get(Key(f"{kind.group}/{kind.plural}", place, name))
-        return entry.decode() if entry is not None else None
+        return entry.peek() if entry is not None else None
 
     async def find_all(self, kind: Kind, namespace: str | None = None) -> list[Obj]:
         entries = self._store.entries(f"{kind.group}/{kind.plural}", namespace or "")
-        return [entry.decode() for entry in entries]
+        return [entry.peek() for entry in entries]
 
 
 class Admitter:

@@ -51,7 +51,7 @@ class PodAdmission:
         if entry is None:
             place = f"{namespace_of(pod)}/{wanted}"
             raise _forbidden(pod, f'error looking up service account {place}: serviceaccount "{wanted}" not found')
-        account = entry.decode()
+        account = entry.peek()
         if _wants_token(spec, account):
             mount_token(spec, self._token_volume)
         secrets = account.get("imagePullSecrets")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hekla.api.kinds import Obj
+from hekla.api.remembered import remembered
 
 _decode = msgspec.json.Decoder().decode
 
@@ -27,6 +28,12 @@ class Key(NamedTuple):
     resource: str
     namespace: str
     name: str
+
+
+@remembered
+def _decode_for_all(value: bytes) -> Obj:
+    obj: Obj = _decode(value)
+    return obj
 
 
 class ChangeType(StrEnum):
@@ -50,6 +57,10 @@ class Entry:
         """A dict of the caller's own, to change at will."""
         obj: Obj = _decode(self.value)
         return obj
+
+    def peek(self) -> Obj:
+        """The object to look at and not to change: others are shown the same dict. For the few that all ask for."""
+        return _decode_for_all(self.value)
 
 
 class Change:
