@@ -63,12 +63,15 @@ def test_a_node_that_cannot_be_understood_is_named_and_passed_over(
     assert "is not an amount" in message
 
 
+TREE = (
+    'actions: "enqueue, allocate"\n'
+    "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]\n"
+)
+
+
 def test_a_cyclic_hierarchy_holds_up_who_is_in_it_and_says_so(tmp_path: Path) -> None:
     conf = tmp_path / "conf"
-    conf.write_text(
-        'actions: "enqueue, allocate"\n'
-        "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]\n"
-    )
+    conf.write_text(TREE)
 
     async def script(stage: Stage) -> None:
         for name, parent in (("egg", "hen"), ("hen", "egg")):
@@ -81,6 +84,34 @@ def test_a_cyclic_hierarchy_holds_up_who_is_in_it_and_says_so(tmp_path: Path) ->
         await stage.until_bound(*MEMBERS)
         await stage.until(lambda: _is_told(stage, "lost", "queue egg has queues below it"))
         assert not await stage.node_of("lost-t-0")
+        await stage.stop()
+
+    on_stage(script)
+
+
+@pytest.mark.parametrize("parent", ["leaf", "middle", "nowhere"])
+def test_a_hierarchy_that_is_broken_while_it_runs_holds_up_its_branch_until_it_is_mended(
+    parent: str, tmp_path: Path
+) -> None:
+    """`middle` is put below the leaf that is below it, below itself, or below a queue that is not there."""
+    (tmp_path / "conf").write_text(TREE)
+
+    async def script(stage: Stage) -> None:
+        for name, above in (("middle", "root"), ("leaf", "middle"), ("other", "root")):
+            queue = {"apiVersion": QUEUE.api_version, **queue_object({"name": name, "parent": above})}
+            await stage.client.create(QUEUE, queue)
+        stage.start(SchedulerSettings(conf=tmp_path / "conf"))
+        await stage.add({"nodes": [{"name": "n1", "cpu": 8}]})
+        await stage.add({"groups": [{"name": "before", "queue": "leaf", "needs": {"cpu": 1}, "pods": [{}]}]})
+        await stage.until_bound("before-t-0")
+        await stage.client.patch(QUEUE, "middle", {"spec": {"parent": parent}})
+        await stage.add({"groups": [{"name": "lost", "queue": "leaf", "needs": {"cpu": 1}, "pods": [{}]}]})
+        await stage.add({"groups": [{"name": "next", "queue": "other", "needs": {"cpu": 1}, "pods": [{}]}]})
+        await stage.until_bound("next-t-0")
+        await stage.until(lambda: _is_told(stage, "lost", "leaf"))
+        assert not await stage.node_of("lost-t-0")
+        await stage.client.patch(QUEUE, "middle", {"spec": {"parent": "root"}})
+        await stage.until_bound("lost-t-0")
         await stage.stop()
 
     on_stage(script)

@@ -93,7 +93,23 @@ def test_one_that_cannot_work_at_all_holds_everything_back_and_says_so(tmp_path:
         ("NodeScore", "    def pair_score(self, shape): return self.score\n    def score(self, *given): 1 / 0"),
         ("NodeScore", "    def has_preference(self, of): return True\n    def preference(self, of, at): 1 / 0"),
         ("NodeScore", "    def __init__(self, *given): 1 / 0"),
+        (
+            "NodeScore",
+            "    def has_preference(self, of): return True\n    def preference(self, of, at): return np.zeros(99)",
+        ),
+        ("NodeScore", "    def has_preference(self, of): return True\n    def preference(self, of, at): return 'good'"),
+        (
+            "NodeScore",
+            "    def has_preference(self, of): return True\n    def preference(self, of, at): return at * np.nan",
+        ),
+        (
+            "NodeScore",
+            "    def pair_score(self, shape): return self.score\n    def score(self, *given): return np.zeros(99)",
+        ),
+        ("NodeScore", "    def pair_score(self, shape): return self.score\n    def score(self, *given): return None"),
         ("GroupOrder", "    def group_key(self, state): raise ValueError('x')"),
+        ("GroupOrder", "    def group_key(self, state): return 'high'"),
+        ("GroupOrder", "    def group_key(self, state): return None"),
         ("QueueOrder", "    def queue_key(self, queue): raise ValueError('x')"),
     ],
 )
@@ -124,6 +140,33 @@ def test_no_point_lets_an_error_out_and_nothing_is_placed_against_it(tmp_path: P
     found = world(
         rogue(tmp_path, point, f"    def {method}(self, *given): raise ValueError('no')"),
         [{"name": "g", "min": 2, "needs": {"cpu": 1}, "pods": [{"cpu": 1}, {"cpu": 1}, {}]}],
+    )
+    plan = found.cycle()
+    assert not plan.placements
+    assert {failure.plugin for failure in plan.failures} == {"rogue"}
+
+
+@pytest.mark.parametrize(
+    ("point", "method", "answer"),
+    [
+        ("NodeFilter", "refusals", "5"),
+        ("NodeFilter", "refusals", "[5]"),
+        ("NodeFilter", "refusals", "[Refusal('no', None, np.ones(99, dtype=bool))]"),
+        ("NodeFilter", "refusals", "[Refusal('no', None, 'n1')]"),
+        ("NodeFilter", "most_per_node", "'one'"),
+        ("QueueRoom", "queue_room", "None"),
+        ("QueueRoom", "queue_room", "('many', None)"),
+        ("GroupEnqueueable", "group_enqueueable", "True"),
+        ("GroupReady", "pods_missing", "'some'"),
+        ("PodOrder", "pod_keys", "[1, 2]"),
+    ],
+)
+def test_nothing_is_placed_on_an_answer_that_makes_no_sense(
+    tmp_path: Path, point: str, method: str, answer: str
+) -> None:
+    found = world(
+        rogue(tmp_path, point, f"    def {method}(self, *given): return {answer}"),
+        [{"name": "g", "min": 2, "needs": {"cpu": 1}, "pods": [{"cpu": 1}, {"cpu": 1}]}],
     )
     plan = found.cycle()
     assert not plan.placements
@@ -246,18 +289,18 @@ def test_of_two_plugins_of_one_module_the_one_that_fails_is_blamed(
     assert len(plan.placements) == 2
 
 
-def test_where_the_blamed_plugin_has_no_part_in_a_score_the_group_waits(
+def test_who_was_asked_is_blamed_though_the_function_that_fails_knows_of_no_plugin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = "pair_score = staticmethod(lambda shape: fail())"
     plan = world(twins(tmp_path, monkeypatch, "NodeScore", body, ("second", "first"))).cycle()
-    assert not plan.placements
-    assert [failure.text for failure in plan.failures] == ["ValueError: x"]
+    assert len(plan.placements) == 2
+    assert [(failure.plugin, failure.text) for failure in plan.failures] == [("first", "ValueError: x")]
 
 
 def test_a_plugin_lost_twice_ends_the_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What hangs is a function that stands beside two plugins, and the wrong one is taken for its owner."""
-    body = "group_key = staticmethod(lambda state: hang())"
+    body = "__new__ = staticmethod(lambda *given: hang())"
     config = twins(tmp_path, monkeypatch, "GroupOrder", body, ("first", "second"))
     found = world(config)
     failed = "scheduler plugin second failed: a call took longer than 0.2 s"

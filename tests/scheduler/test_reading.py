@@ -92,8 +92,11 @@ def test_the_status_of_a_pod(phase: str | None, deleting: bool, node: str, statu
 
 @pytest.mark.parametrize(
     ("spec", "annotations", "priority"),
-    [({}, {}, 1), ({"priority": 0}, {}, 0), ({"priority": 5}, {"volcano.sh/task-priority": "9"}, 9)],
-)
+    [
+        ({}, {}, 1), ({"priority": 0}, {}, 0), ({"priority": 5}, {"volcano.sh/task-priority": "9"}, 9),
+        ({"priority": 5}, {"volcano.sh/task-priority": "high"}, 5), ({}, {"volcano.sh/task-priority": "9" * 40}, 1),
+    ],
+)  # fmt: skip
 def test_the_priority_of_a_pod(spec: dict[str, Any], annotations: dict[str, str], priority: int) -> None:
     obj = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
     assert read_pod(obj).priority == priority

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, key_of, labels_of, name_of, revision_of, uid_of
+from hekla.api.meta import Key, key_of, name_of, revision_of, uid_of
 from hekla.scheduler.grouptable import GroupTable
 from hekla.scheduler.plan import Placement, Plan
 from hekla.scheduler.podreading import PodForm, PodReader, form_of
 from hekla.scheduler.reading import (
     read_budget,
     read_group,
+    read_labels,
     read_node,
     read_queue,
     read_quota,
@@ -196,7 +197,7 @@ class Cache:
         return self._quotas.pop(key_of(obj), None) is not None and self._changed()
 
     def put_namespace(self, obj: Obj) -> bool:
-        return self._put(self._namespaces, name_of(obj), labels_of(obj))
+        return self._put(self._namespaces, name_of(obj), read_labels(obj))
 
     def remove_namespace(self, obj: Obj) -> bool:
         return self._namespaces.pop(name_of(obj), None) is not None and self._changed()

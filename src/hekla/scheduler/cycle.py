@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hekla.scheduler.answers import watch_answers
 from hekla.scheduler.blame import Guarded, PluginFailure, PluginLost, failure_of
 from hekla.scheduler.config import Config, PluginEntry
 from hekla.scheduler.outcome import make_plan
@@ -69,4 +70,5 @@ def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -
         raise PluginLost(failure_of(entry.name, error)) from error
     session.listeners[listeners:] = [Guarded(entry.name, listener) for listener in session.listeners[listeners:]]
     session.movers[movers:] = [Guarded(entry.name, mover) for mover in session.movers[movers:]]
+    watch_answers(plugin, session)
     return OpenPlugin(entry.name, plugin, entry.off)

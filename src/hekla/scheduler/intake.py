@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from hekla.api.kinds import (
     CSI_NODE,
     NAMESPACE,
@@ -30,6 +32,9 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.rows import WORKLOADS
 
 log = get_logger("scheduler")
+
+# What reading raises that finds something else than it expects, whatever it is.
+NOT_UNDERSTOOD = (AttributeError, ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 
 
 class Door(NamedTuple):
@@ -66,7 +71,7 @@ def take_in(put: Callable[[Obj], bool], obj: Obj) -> bool:
     """Whether a decision may come out differently for it. Of one that has become odd the last sane state stays."""
     try:
         return put(obj)
-    except (KeyError, TypeError, ValueError) as error:
+    except NOT_UNDERSTOOD as error:
         meta = obj.get("metadata") or {}
         log.error(
             "object not understood", kind=obj.get("kind"), namespace=meta.get("namespace"), name=meta.get("name"),

@@ -6,14 +6,13 @@ import asyncio
 import random
 from collections.abc import Callable
 
-import msgspec
-
 from hekla.api.kinds import POD
 from hekla.client.partial import Listed, Moved, follow_partly
 from hekla.client.rest import Client
 from hekla.client.watch import ChangeType
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
+from hekla.scheduler.intake import NOT_UNDERSTOOD
 from hekla.scheduler.podreading import PodForm
 
 log = get_logger("scheduler")
@@ -76,7 +75,7 @@ class PodFeed:
     def _put(self, form: PodForm) -> bool:
         try:
             changed = self._cache.put_form(form)
-        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        except NOT_UNDERSTOOD as error:
             log.warning("object not understood", kind=POD.kind, name=form.metadata.name, error=error)
             return False
         if changed and self._watched is not None:

@@ -276,9 +276,11 @@ def _status(meta: Metadata, spec: Spec, status: Status) -> PodStatus:
 def _priority(spec: Spec, annotations: Annotations) -> int:
     value = 1 if spec.priority is None else spec.priority
     try:
-        return int(annotations.priority) if annotations.priority else value
+        said = int(annotations.priority) if annotations.priority else value
     except ValueError:
         return value
+    # parity: what is no 32-bit number says nothing.
+    return said if -(2**31) <= said < 2**31 else value
 
 
 @lru_cache(maxsize=_SPARE)

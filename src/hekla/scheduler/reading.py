@@ -65,6 +65,14 @@ def read_amounts(resources: Mapping[str, Any] | None) -> Amounts:
     return amounts
 
 
+def read_labels(obj: Obj) -> Mapping[str, str]:
+    labels = labels_of(obj)
+    for name, value in labels.items():
+        if not isinstance(value, str):
+            raise ValueError(f"label {name}: {value!r} is not text")
+    return labels
+
+
 def read_node(obj: Obj) -> Node:
     spec = obj.get("spec") or {}
     taints = tuple(
@@ -79,7 +87,7 @@ def read_node(obj: Obj) -> Node:
     return Node(
         name=obj["metadata"]["name"],
         uid=uid_of(obj),
-        labels=labels_of(obj),
+        labels=read_labels(obj),
         taints=taints,
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=allocatable,
