@@ -128,10 +128,10 @@ def test_what_admission_looks_up_is_left_as_it_is() -> None:
         await rig.client.create(JOB, make.new_job("j", queue="leaf"))
         for kind, spec in ((POD_GROUP, {"queue": "leaf"}), (POD, {"containers": [make.container()]})):
             await rig.client.create(kind, {"metadata": {"name": "x", "namespace": "default"}, "spec": spec})
-        await rig.client.delete(QUEUE, "leaf")
         kinds = (QUEUE, NAMESPACE, SERVICE_ACCOUNT)
         entries = [entry for kind in kinds for entry in rig.store.entries(f"{kind.group}/{kind.plural}")]
-        assert {"default", "root"} <= {entry.key.name for entry in entries}
+        assert {"default", "leaf", "root"} <= {entry.key.name for entry in entries}
+        await rig.client.delete(QUEUE, "leaf")
         assert [entry.peek() for entry in entries] == [entry.decode() for entry in entries]
 
     with_server(script, admission=VolcanoAdmission)
