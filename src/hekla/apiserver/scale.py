@@ -90,6 +90,8 @@ def _words(requirement: Requirement) -> str:
 class _Rescale:
     """The object with another number of replicas. What is wanted is wanted of its scale, not of the object."""
 
+    reads_current = True
+
     def __init__(self, resource: Resource, wish: Patch | Replacement) -> None:
         self._resource = resource
         self._wish = wish

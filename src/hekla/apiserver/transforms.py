@@ -48,6 +48,8 @@ def read_patch(resource: Resource, request: Request) -> tuple[str, Any]:
 class Replacement:
     """`obj` belongs to whoever asks first; who asks again gets one like it."""
 
+    reads_current = False
+
     def __init__(self, obj: Obj) -> None:
         self._obj: Obj | None = obj
         self._value = msgspec.json.encode(obj)
@@ -60,6 +62,8 @@ class Replacement:
 
 
 class Patch:
+    reads_current = True
+
     def __init__(self, style: str, patch: Any, resource: Resource, name: str) -> None:
         self._style = style
         self._name = name
@@ -128,6 +132,8 @@ class Patch:
 
 
 class Apply:
+    reads_current = True
+
     def __init__(
         self, resource: Resource, configuration: Obj, manager: str, force: bool, subresource: str, clock: Clock
     ) -> None:

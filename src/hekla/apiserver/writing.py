@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
@@ -39,7 +40,6 @@ from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, MethodNotAllowed
 
 _encode = msgspec.json.Encoder().encode
-Transform = Callable[[Obj], Obj]
 _SERVICES = "/services"
 _SPEC, _NOTHING = frozenset({SPEC}), frozenset[str]()
 # Of many objects in one request, so many are prepared before others get their turn.
@@ -83,6 +83,16 @@ class Malformed(BadRequest):
     def __init__(self, kind: Kind, why: str) -> None:
         super().__init__(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
         self.why = why
+
+
+class Transform(Protocol):
+    """What an update makes of an object. Without `reads_current` it is the same whatever the object is."""
+
+    @property
+    def reads_current(self) -> bool: ...
+
+    def __call__(self, current: Obj) -> Obj:
+        """`current` is for the answer to use, and to change."""
 
 
 class _Stale(Exception):
@@ -212,7 +222,7 @@ class Writer:
     ) -> Written:
         old = entry.decode()
         # 1. What is wanted, in the shape of its kind; what this write may not touch stays as it is.
-        new = transform(entry.decode())
+        new = transform(entry.decode() if transform.reads_current else {})
         as_it_was = _in_common(new, old)
         self._shape(resource, new, options, as_it_was)
         _check_identity(new, old, resource)
@@ -292,7 +302,7 @@ class Writer:
 
     def _check(self, resource: Resource, obj: Obj, old: Obj | None, as_it_was: frozenset[str] = _NOTHING) -> None:
         """What got in under older rules must not keep its object from being reported on or deleted."""
-        problems = validate_metadata(obj, resource.kind)
+        problems = validate_metadata(obj, resource.kind) if "metadata" not in as_it_was else []
         if not resource.is_custom and resource.storage != DEFINITIONS_RESOURCE:
             problems += validate_finalizers(obj)
         if resource.is_custom:
