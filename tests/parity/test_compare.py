@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.parity.compare import Explanation, differences, judge, read_explanations
@@ -83,3 +85,9 @@ def test_no_explanation_of_ours_covers_whatever_there_is() -> None:
         paths = entry["path"] if isinstance(entry["path"], list) else [entry["path"]]
         assert entry.get("case") or entry.get("recorded") or entry.get("found"), entry["reason"]
         assert not {"*", "objects/*", "events/*", "history/*", "answers/*"} & {*paths}, entry["reason"]
+
+
+@pytest.mark.parametrize("cluster", ["local", "real"])
+def test_every_explanation_begins_with_the_register_that_names_it(cluster: str) -> None:
+    reasons = [one.reason for one in read_explanations(HERE / "differences.yaml", cluster)]
+    assert [reason for reason in reasons if not re.match(r"(?:[QBA]\d+|P|E)[,:]", reason)] == []
