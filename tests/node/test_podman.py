@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,6 +89,30 @@ def test_of_an_unpacking_that_was_killed_or_hangs_nothing_stays(monkeypatch: pyt
             killed.wait()
             assert len(containers(node)) == 1
             Podman("podman", node.data_dir).find(IMAGE, "Never")
+            assert containers(node) == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.root
+def test_what_cannot_be_unpacked_is_told_though_podman_goes_on_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with rig("root") as node:
+            give_podman_a_home(node)
+            make_image(node, [])
+            for name, value in node.variables.items():
+                monkeypatch.setenv(name, value)
+            with tarfile.open(node.home / "astray.tar", "w") as archive:
+                archive.addfile(tarfile.TarInfo("../outside"))
+            lasting = node.home / "lasting-podman"
+            lasting.write_text(
+                f'#!/bin/sh\n[ "$1" = export ] || exec podman "$@"\ncat {node.home}/astray.tar; exec sleep 1000\n'
+            )
+            lasting.chmod(0o755)
+            node.data_dir.mkdir(exist_ok=True)
+
+            with pytest.raises(tarfile.OutsideDestinationError):
+                Podman(str(lasting), node.data_dir).find(IMAGE, "Never")
             assert containers(node) == []
 
     asyncio.run(main())

@@ -99,7 +99,11 @@ class Podman:
             try:
                 with tarfile.open(fileobj=exporting.stdout, mode="r|") as archive:
                     extract(archive, target)
-            except tarfile.ReadError as error:
+            except BaseException as error:
+                # podman does not end by itself when nobody reads what it has left to write.
+                exporting.kill()
+                if not isinstance(error, tarfile.ReadError):
+                    raise
                 broken = error
             finally:
                 deadline.cancel()
