@@ -90,16 +90,18 @@ pods = st.fixed_dictionaries(
         "selector": st.just({"zone": "a"}),
         "tolerations": st.just([{"operator": "Exists"}]),
         "port": st.sampled_from([80, 81]),
+        "claims": st.lists(st.sampled_from(["c0", "c1", "c2", "m0", "m1", "m2"]), min_size=1, max_size=2, unique=True),
         "role": st.sampled_from(["master", "worker"]),
         "class": st.sampled_from(["high", "low"]),
         "preemptable": st.booleans(),
     },
 )
+alike = st.builds(lambda pod, number: [dict(pod) for _ in range(number)], pods, st.integers(2, 6))
 groups = st.lists(
     st.fixed_dictionaries(
         {"min": st.integers(0, 5), "queue": st.sampled_from(["default", "other"])},
         optional={
-            "pods": st.lists(pods, max_size=6),
+            "pods": st.one_of(st.lists(pods, max_size=6), alike),
             "needs": st.fixed_dictionaries({"cpu": st.integers(1, 12)}),
             "roles": st.fixed_dictionaries({"master": st.integers(0, 2), "worker": st.integers(0, 2)}),
             "class": st.sampled_from(["high", "low"]),
@@ -107,7 +109,21 @@ groups = st.lists(
     ),
     max_size=5,
 )
-worlds = st.fixed_dictionaries({"nodes": nodes, "groups": groups})
+worlds = st.fixed_dictionaries({"nodes": nodes, "groups": groups, "served": st.booleans()})
+# Volumes that are there, on nodes, for claims c…; and volumes that are made for claims m…, one to a node.
+STORAGE = {
+    "classes": {"lazy": {}, "made": {"provisioner": "driver"}},
+    "volumes": [{"name": f"v{number}", "node": f"n{number % 2}"} for number in range(3)],
+    "claims": [
+        *({"name": f"c{number}"} for number in range(3)),
+        *({"name": f"m{number}", "of": "made"} for number in range(3)),
+    ],
+    "limits": {f"n{number}": {"driver": 1} for number in range(6)},
+}
+SERVICES = [
+    {"kind": "Service", "metadata": {"name": app, "namespace": "test"}, "spec": {"selector": {"app": app}}}
+    for app in ("x", "y")
+]
 # Without shrinking, which takes minutes here: the example found is small enough to look at.
 often = settings(
     max_examples=100,
@@ -126,6 +142,7 @@ def world_of(given_: dict[str, Any], config: Any = None) -> Miniature:
     named = [{"name": f"n{number}", **node} for number, node in enumerate(given_["nodes"])]
     for node in named:
         node["labels"] = {"kubernetes.io/hostname": node["name"], **node.get("labels", {})}
+    world.add({"storage": STORAGE, "objects": SERVICES if given_["served"] else []})
     world.add({"nodes": named, "groups": [{"name": f"g{i}", **group} for i, group in enumerate(given_["groups"])]})
     return world
 
@@ -217,7 +234,25 @@ def violations_in(world: Miniature) -> list[str]:
     """Kubernetes' rules, checked on the objects. Not those about company: it may have left since."""
     nodes = [obj for (kind, _), obj in world.objects.items() if kind == "Node"]
     found = [obj for (kind, _), obj in world.objects.items() if kind == "Pod"]
-    return [text for text in violations(nodes, found) if "affinity to nobody" not in text and "spread" not in text]
+    wrong = [text for text in violations(nodes, found) if "affinity to nobody" not in text and "spread" not in text]
+    return wrong + volumes_out_of_place(world, found)
+
+
+def volumes_out_of_place(world: Miniature, pods_: list[Any]) -> list[str]:
+    """Pods without their volumes, or with volumes elsewhere; nodes with more of them than they may have."""
+    wrong = []
+    attached: dict[str, set[str]] = {}
+    for pod in pods_:
+        node = pod["spec"].get("nodeName")
+        for mounted in pod["spec"].get("volumes", ()) if node else ():
+            claim = world.objects["PersistentVolumeClaim", mounted["persistentVolumeClaim"]["claimName"]]
+            volume = world.objects.get(("PersistentVolume", claim["spec"].get("volumeName", "")))
+            where = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0] if volume else None
+            if volume is None or where is None or where["matchExpressions"][0]["values"] != [node]:
+                wrong.append(f"{pod['metadata']['name']} is on {node} without its volume")
+            elif "csi" in volume["spec"]:
+                attached.setdefault(node, set()).add(volume["metadata"]["name"])
+    return wrong + [f"{node} has {sorted(found)}" for node, found in attached.items() if len(found) > 1]
 
 
 @often
@@ -249,7 +284,9 @@ def test_discarding_restores_everything_to_the_byte(given_: dict[str, Any], data
     world.settle()
     world.add({"groups": [{"name": f"late{i}", **group} for i, group in enumerate(given_["groups"])]})
     session = Session(world.cache().snapshot())
-    before = tables_of(session)
+    brothers = [pod for state in session.groups for pod in state.group.pods if session.families.number(pod) >= 0]
+    families = sorted({session.families.number(pod) for pod in brothers})
+    before = tables_of(session) + [session.families.heads(number).tobytes() for number in families]
     statement = Statement(session)
     for state in session.groups:
         for position in np.flatnonzero(state.status == PodStatus.PENDING).tolist():
@@ -262,7 +299,7 @@ def test_discarding_restores_everything_to_the_byte(given_: dict[str, Any], data
             if residents and data.draw(st.booleans()):
                 statement.evict(data.draw(st.sampled_from(residents)), "test")
     statement.discard()
-    assert tables_of(session) == before
+    assert tables_of(session) + [session.families.heads(number).tobytes() for number in families] == before
     assert all(list(state.counts) == list(state.group.counts) for state in session.groups)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ import pytest
 from hekla.api.kinds import REPLICA_SET, STATEFUL_SET
 from hekla.api.selector import Selector, label_selector_from
 from hekla.scheduler.crowd import Crowd
+from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.families import NO_FAMILY, Families
 from hekla.scheduler.neighbours import DEFAULT_RULES, evenness
 from hekla.scheduler.rows import Pod, PodStatus, Workload
 from hekla.scheduler.siblings import SiblingTable
 from hekla.scheduler.snapshot import Snapshot
-from tests.scheduler.miniature import Miniature
+from tests.scheduler.miniature import Miniature, short_config
+from tests.scheduler.test_cycle import as_text, one_node_for
 
 KEYS, VALUES, NODES = ("app", "tier", "track"), ("a", "b"), 5
 
@@ -110,6 +113,21 @@ def headcount(places: list[tuple[Pod, int, int]], namespace: str, selector: Sele
         if pod.namespace == namespace and selector.matches(pod.labels):
             count[line] += sign
     return [int(number) for number in count]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_brothers_placed_together_go_where_they_would_go_one_by_one(seed: int) -> None:
+    rng, world = random.Random(seed), Miniature(short_config("allocate", [["gang", "predicates", "nodeorder"]]))
+    world.put({"kind": "Service", "metadata": {"name": "s", "namespace": "test"}, "spec": {"selector": {"app": "a"}}})
+    zones = [{"topology.kubernetes.io/zone": rng.choice("ab")} for _ in range(NODES)]
+    sizes = [{"cpu": rng.randint(8, 64), "memory": "64Gi", "labels": zone} for zone in zones]
+    world.add({"queues": [{"name": "default"}], "nodes": [{"name": f"n{at}", **size} for at, size in enumerate(sizes)]})
+    world.add({"groups": [{"name": "g", "min": 12, "cpu": 1, "labels": {"app": "a"}, "pods": 12}]})
+    together = run_cycle(world.cache().snapshot("c"), world.config)
+    with patch("hekla.scheduler.actions.allocate.nodes_for", one_node_for):
+        one_by_one = run_cycle(world.cache().snapshot("c"), world.config)
+    assert len(together.placements[0]) == 12
+    assert as_text(together) == as_text(one_by_one)
 
 
 def test_points_are_kube_schedulers() -> None:
