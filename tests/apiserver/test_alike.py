@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, POD, Obj
-from hekla.apiserver.alike import fill_spec, is_pruned, is_right, is_shaped
+from hekla.apiserver import alike
 from hekla.apiserver.checking import check
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.schema import compile_schema
@@ -35,28 +35,33 @@ SPECS = st.dictionaries(
 )
 
 
-@given(SPECS)
-def test_the_answer_is_that_of_the_walk_first_and_again(spec: dict[str, Any]) -> None:
+PARTS = st.sampled_from(["spec", "status"])
+
+
+@given(PARTS, SPECS)
+def test_the_answer_is_that_of_the_walk_first_and_again(part: str, value: dict[str, Any]) -> None:
     for _ in range(2):
-        obj = {"spec": deepcopy(spec)}
-        assert is_right(obj, CUSTOM) == (not [p for p in check({"spec": spec}, CUSTOM) if p.field.startswith("spec")])
+        obj = {part: deepcopy(value)}
+        problems = [problem for problem in check({part: value}, CUSTOM) if problem.field.startswith(part)]
+        assert alike.right(obj, CUSTOM) == (set() if problems else {part})
         unknown: list[str] = []
-        prune({"spec": deepcopy(spec)}, CUSTOM, unknown)
-        assert is_pruned(obj, CUSTOM) == (not unknown)
-        filled = {"spec": deepcopy(spec)}
+        prune({part: deepcopy(value)}, CUSTOM, unknown)
+        assert alike.pruned(obj, CUSTOM) == (set() if unknown else {part})
+        filled = {part: deepcopy(value)}
         fill_defaults(filled, CUSTOM)
-        assert fill_spec(obj, CUSTOM)
+        assert alike.fill(obj, CUSTOM) == {part}
         assert obj == filled
-        assert is_shaped({"spec": spec}, BUILT_IN) == _stays_shaped(spec)
+        assert alike.shaped({part: value}, BUILT_IN) == ({part} if _stays_shaped(part, value) else set())
+        assert alike.right(obj, CUSTOM, frozenset({part})) == {part}, "what is known is not asked about"
 
 
-def _stays_shaped(spec: dict[str, Any]) -> bool:
-    shaped, unknown = {"spec": deepcopy(spec)}, list[str]()
+def _stays_shaped(part: str, value: dict[str, Any]) -> bool:
+    shaped, unknown = {part: deepcopy(value)}, list[str]()
     try:
         decode_shape(shaped, BUILT_IN, unknown)
     except WrongType:
         return False
-    return not unknown and repr(shaped["spec"]) == repr(spec)
+    return not unknown and repr(shaped[part]) == repr(value)
 
 
 def pod(name: str, *containers: str) -> Obj:

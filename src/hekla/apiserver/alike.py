@@ -1,10 +1,12 @@
-"""What shaping and checking make of a spec, remembered by how it is written: most come many times.
+"""What shaping and checking make of a spec or a status, remembered by how it is written: most come many times.
 
-Each asks the walk of `shaping.py` or `checking.py` once for a spec and a schema. Whoever needs more than that, to name
-the fields that go or are wrong, walks again.
+Each asks the walk of `shaping.py` or `checking.py` once for a part and its schema. Whoever needs more than that, to
+name the fields that go or are wrong, walks again. Statuses carry times, and are alike for a second.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,43 +16,43 @@ from hekla.apiserver.checking import check
 from hekla.apiserver.schema import Node
 from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
 
-SPEC = "spec"
+_PARTS = ("spec", "status")
+_NOTHING = frozenset[str]()
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def is_shaped(obj: Obj, schema: Node) -> bool:
-    """Whether `decode_shape` would leave the spec of a built-in kind as it is."""
-    node = _spec_node(obj, schema)
-    return node is not None and _stays_shaped(_encode(obj[SPEC]), node)
+def shaped(obj: Obj, schema: Node, known: frozenset[str] = _NOTHING) -> frozenset[str]:
+    """The `known`, and what else of a built-in kind `decode_shape` would leave as it is."""
+    return known.union(name for name, node, part in _parts(obj, schema, known) if _stays_shaped(part, node))
 
 
-def is_pruned(obj: Obj, schema: Node) -> bool:
-    """Whether `prune` would leave the spec of a custom resource as it is."""
-    node = _spec_node(obj, schema)
-    return node is not None and _stays_pruned(_encode(obj[SPEC]), node)
+def pruned(obj: Obj, schema: Node, known: frozenset[str] = _NOTHING) -> frozenset[str]:
+    """The `known`, and what else of a custom resource `prune` would leave as it is."""
+    return known.union(name for name, node, part in _parts(obj, schema, known) if _stays_pruned(part, node))
 
 
-def is_right(obj: Obj, schema: Node) -> bool:
-    """Whether `check` would find nothing wrong with the spec of a custom resource."""
-    node = _spec_node(obj, schema)
-    return node is not None and _has_no_problems(_encode(obj[SPEC]), node)
+def right(obj: Obj, schema: Node, known: frozenset[str] = _NOTHING) -> frozenset[str]:
+    """The `known`, and what else of a custom resource `check` would find nothing wrong with."""
+    return known.union(name for name, node, part in _parts(obj, schema, known) if _has_no_problems(part, node))
 
 
-def fill_spec(obj: Obj, schema: Node) -> bool:
-    """Fill in the spec of a custom resource as `fill_defaults` would. False when it must be asked itself."""
-    node = _spec_node(obj, schema)
-    if node is None:
-        return False
-    encoded = _encode(obj[SPEC])
-    filled = _filled(encoded, node)
-    if filled != encoded:
-        obj[SPEC] = _decode(filled)
-    return True
+def fill(obj: Obj, schema: Node) -> frozenset[str]:
+    """Fill in a custom resource as `fill_defaults` would, but for what is outside these parts. Which parts."""
+    parts = list(_parts(obj, schema, _NOTHING))
+    for name, node, part in parts:
+        filled = _filled(part, node)
+        if filled != part:
+            obj[name] = _decode(filled)
+    return frozenset(name for name, _, _ in parts)
 
 
-def _spec_node(obj: Obj, schema: Node) -> Node | None:
-    return (schema.properties or {}).get(SPEC) if type(obj.get(SPEC)) is dict else None
+def _parts(obj: Obj, schema: Node, known: frozenset[str]) -> Iterator[tuple[str, Node, bytes]]:
+    properties = schema.properties or {}
+    for name in _PARTS:
+        node = properties.get(name)
+        if node is not None and name not in known and type(obj.get(name)) is dict:
+            yield name, node, _encode(obj[name])
 
 
 @remembered

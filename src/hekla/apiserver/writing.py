@@ -16,11 +16,11 @@ import msgspec
 
 from hekla.api.kinds import NAMESPACE, Kind, Obj
 from hekla.api.meta import timestamp
+from hekla.apiserver import alike
 from hekla.apiserver.access.escalation import Escalation
 from hekla.apiserver.access.user import ADMIN, User
 from hekla.apiserver.addresses import Addresses
 from hekla.apiserver.admitting import Admitter
-from hekla.apiserver.alike import SPEC, fill_spec, is_pruned, is_right, is_shaped
 from hekla.apiserver.checking import check, same
 from hekla.apiserver.claim_admission import ClaimAdmission
 from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
@@ -41,7 +41,7 @@ from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
 
 _encode = msgspec.json.Encoder().encode
 _SERVICES = "/services"
-_SPEC, _NOTHING = frozenset({SPEC}), frozenset[str]()
+_NOTHING = frozenset[str]()
 # Of many objects in one request, so many are prepared before others get their turn.
 _BETWEEN_BREATHS = 16
 _CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -283,9 +283,7 @@ class Writer:
                     decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
                 _prune_custom(resource, obj, unknown, as_it_was)
             else:
-                if SPEC not in as_it_was and is_shaped(obj, resource.schema):
-                    as_it_was |= _SPEC
-                decode_shape(obj, resource.schema, unknown, but=as_it_was)
+                decode_shape(obj, resource.schema, unknown, but=alike.shaped(obj, resource.schema, as_it_was))
         except WrongType as error:
             raise Malformed(kind, str(error)) from None
         drop_empty(obj["metadata"])
@@ -294,7 +292,7 @@ class Writer:
 
     def _default(self, resource: Resource, obj: Obj) -> None:
         if resource.is_custom:
-            fill_defaults(obj, resource.schema, but=_SPEC if fill_spec(obj, resource.schema) else _NOTHING)
+            fill_defaults(obj, resource.schema, but=alike.fill(obj, resource.schema))
         else:
             defaulter = DEFAULTERS.get(resource.storage)
             if defaulter is not None:
@@ -307,10 +305,8 @@ class Writer:
             problems += validate_finalizers(obj)
         if resource.is_custom:
             fields = {name: value for name, value in obj.items() if name != "metadata"}
-            if SPEC not in as_it_was and is_right(obj, resource.schema):
-                as_it_was |= _SPEC
-            problems += check(fields, resource.schema, old=old, but=as_it_was)
-        elif SPEC not in as_it_was:
+            problems += check(fields, resource.schema, old=old, but=alike.right(obj, resource.schema, as_it_was))
+        elif "spec" not in as_it_was:
             validator = VALIDATORS.get(resource.storage)
             problems += validator(obj) if validator is not None else []
         if old is not None:
@@ -401,9 +397,8 @@ def _in_common(new: Obj, old: Obj) -> frozenset[str]:
 def _prune_custom(resource: Resource, obj: Obj, unknown: list[str], as_it_was: frozenset[str]) -> None:
     first = {name: obj.pop(name) for name in ("apiVersion", "kind", "metadata")}
     rest = dict(obj)
-    fresh = {name: value for name, value in rest.items() if name not in as_it_was}
-    if is_pruned(fresh, resource.schema):
-        del fresh[SPEC]
+    known = alike.pruned(obj, resource.schema, as_it_was)
+    fresh = {name: value for name, value in rest.items() if name not in known}
     kept = dict(fresh)
     prune(kept, resource.schema, unknown)
     obj.clear()
