@@ -7,13 +7,16 @@ import fcntl
 import hashlib
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from hekla.node.directory import remove_tree
 
 STORE = "images"
 _LOCK = ".lock"
+# We judge the members ourselves: Python's filters came with 3.11.4, and Debian 12 has 3.11.2.
+_AS_GIVEN: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
 
 
 def once(data_dir: Path, version: str, unpack: Callable[[Path], None]) -> Path:
@@ -36,41 +39,43 @@ def once(data_dir: Path, version: str, unpack: Callable[[Path], None]) -> Path:
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:
     # Owners are kept where we may give them, by number: names mean what the image's list of users says.
-    archive.extractall(target, numeric_owner=True, filter=_as_written)  # noqa: S202 - it refuses what leads outside
+    archive.extractall(target, members=_allowed(archive, target), numeric_owner=True, **_AS_GIVEN)  # noqa: S202
 
 
-def _as_written(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
-    """Names that lead outside are refused, as by the filter "tar"; modes are kept, /tmp's sticky bit among them.
+def _allowed(archive: tarfile.TarFile, target: Path) -> Iterator[tarfile.TarInfo]:
+    """The members one after the other, each judged by what those before it have made.
 
-    Devices are left out: /dev is the container's own, and elsewhere they would not work.
+    Modes are kept, /tmp's sticky bit among them. Devices are left out: /dev is the container's own, and elsewhere they
+    would not work.
     """
-    if member.isdev():
-        return None
-    kept = tarfile.tar_filter(member, target).replace(mode=member.mode, deep=False)
-    name = Path(kept.name)
-    _refuse_detour(name.parent if kept.issym() else name, target)
-    return _second_name(kept, target) if kept.islnk() else kept
+    for member in archive:
+        if member.isdev():
+            continue
+        kept = copy.copy(member)
+        kept.name = member.name.lstrip("/")
+        name = Path(kept.name)
+        _refuse_detour(name.parent if kept.issym() else name, target)
+        yield _second_name(kept, target) if kept.islnk() else kept
 
 
-def _refuse_detour(name: Path, target: str) -> None:
+def _refuse_detour(name: Path, target: Path) -> None:
     """An image's links lead around in its containers; followed here they lead around on this machine."""
-    walked = Path(target)
+    walked = target
     for part in name.parts:
         walked /= part
         if part == ".." or walked.is_symlink():
             raise OSError(0, f"{name} leads through a link or outside")
 
 
-def _second_name(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
+def _second_name(member: tarfile.TarInfo, target: Path) -> tarfile.TarInfo:
     """A hard link: of a file unpacked before it, and of nothing else."""
     first = Path(member.linkname.lstrip("/"))
     _refuse_detour(first.parent, target)
     found = target / first
     if not os.path.lexists(found):
         raise OSError(0, f"{member.name} is a second name of {first}, which is not there")
-    if not found.is_symlink():
-        return member.replace(linkname=str(first), deep=False)
-    # To a second name of a link tarfile gives a mode, which goes to what the link leads to.
-    link = copy.copy(member)
-    link.type, link.linkname = tarfile.SYMTYPE, str(found.readlink())
-    return link
+    member.linkname = str(first)
+    if found.is_symlink():
+        # To a second name of a link tarfile gives a mode, which goes to what the link leads to.
+        member.type, member.linkname = tarfile.SYMTYPE, str(found.readlink())
+    return member
