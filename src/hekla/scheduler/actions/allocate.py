@@ -75,7 +75,8 @@ def execute(session: Session, tiers: Tiers) -> None:
         _take_turn(session, tiers, work, alone)
         if work.is_left:
             heapq.heappush(heap, (tiers.group_key(work.state), work.tiebreak, work))
-        heapq.heappush(queues, (tiers.queue_key(queue), name))
+        # The last one is compared with nobody.
+        heapq.heappush(queues, (tiers.queue_key(queue) if queues else (), name))
 
 
 def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:
@@ -127,6 +128,8 @@ def _runs(session: Session, tiers: Tiers, state: GroupState, wanted: Ints) -> li
     group = state.group
     if not len(wanted):
         return []
+    if len(wanted) == 1:
+        return [_run(session, state, wanted, _nominated_lines(session, state, wanted))]
     ordered = tiers.pods_in_order(group, wanted)
     nominated = _nominated_lines(session, state, ordered)
     shapes, roles = group.shape[ordered], group.role[ordered]
@@ -149,15 +152,20 @@ def _runs(session: Session, tiers: Tiers, state: GroupState, wanted: Ints) -> li
     starts = [0, *cuts.tolist()]
     ends = [*cuts.tolist(), len(ordered)]
     return [
-        _Run(
-            ordered[start:end],
-            session.class_of(state, int(ordered[start])),
-            int(roles[start]),
-            group.pods[int(ordered[start])].queue_gate,
-            -1 if nominated is None else int(nominated[start]),
-        )
+        _run(session, state, ordered[start:end], None if nominated is None else nominated[start:end])
         for start, end in zip(starts, ends)
     ]
+
+
+def _run(session: Session, state: GroupState, positions: Ints, nominated: Ints | None) -> _Run:
+    group, first = state.group, int(positions[0])
+    return _Run(
+        positions,
+        session.class_of(state, first),
+        int(group.role[first]),
+        group.pods[first].queue_gate,
+        -1 if nominated is None else int(nominated[0]),
+    )
 
 
 def _nominated_lines(session: Session, state: GroupState, positions: Ints) -> Ints | None:

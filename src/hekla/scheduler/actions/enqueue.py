@@ -27,7 +27,8 @@ def execute(session: Session, tiers: Tiers) -> None:
             continue
         _, _, state = heapq.heappop(waiting[name])
         _consider(state, tiers)
-        heapq.heappush(queues, (tiers.queue_key(session.queues[name]), name))
+        # The last one is compared with nobody.
+        heapq.heappush(queues, (tiers.queue_key(session.queues[name]) if queues else (), name))
 
 
 def _consider(state: GroupState, tiers: Tiers) -> None:
