@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 from hekla.api.crds import load_crds
-from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Obj
+from hekla.api.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    EVENT,
+    NODE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    REPLICA_SET,
+    SERVICE,
+    Obj,
+)
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
@@ -628,3 +639,30 @@ async def _has_happened(noted: list[str]) -> bool:
 
 async def _gates(stage: Stage, pod: str) -> list[Obj]:
     return (await stage.client.get(POD, pod, "default"))["spec"].get("schedulingGates") or []
+
+
+def test_pods_of_a_service_that_comes_and_goes_are_spread_while_it_is_there() -> None:
+    async def script(stage: Stage) -> None:
+        sizes = [{"name": "n1", "cpu": 64, "memory": "64Gi"}, {"name": "n2", "cpu": 16, "memory": "16Gi"}]
+        await stage.add({"nodes": sizes})
+        meta = {"name": "web", "namespace": "default"}
+        service = {"selector": {"app": "web"}, "clusterIP": "None"}
+        await stage.client.create(SERVICE, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": service})
+        template = {"metadata": {"labels": {"app": "set"}}, "spec": {"containers": [{"name": "main", "image": "any"}]}}
+        owned = {"replicas": 0, "selector": {"matchLabels": {"app": "set"}}, "template": template}
+        made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {**meta, "name": "set"}, "spec": owned}
+        uid = (await stage.client.create(REPLICA_SET, made))["metadata"]["uid"]
+        stage.start()
+        await stage.add({"groups": [{"name": "a", "pods": [{"labels": {"app": "web"}}] * 2}]})
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": uid}
+        await stage.add({"groups": [{"name": "b", "pods": [{"labels": {"app": "set"}, "owner": owner}] * 2}]})
+        await stage.until_bound("a-t-0", "a-t-1", "b-t-0", "b-t-1")
+        for group in ("a", "b"):
+            assert {await stage.node_of(f"{group}-t-{number}") for number in (0, 1)} == {"n1", "n2"}
+        await stage.client.delete(SERVICE, "web", "default")
+        await stage.add({"groups": [{"name": "c", "pods": [{"labels": {"app": "web"}}] * 2}]})
+        await stage.until_bound("c-t-0", "c-t-1")
+        assert {await stage.node_of(f"c-t-{number}") for number in (0, 1)} == {"n1"}
+        await stage.stop()
+
+    on_stage(script)

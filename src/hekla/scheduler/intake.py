@@ -27,9 +27,11 @@ from hekla.api.kinds import (
     Kind,
     Obj,
 )
+from hekla.client.views import View
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.rows import WORKLOADS
+from hekla.scheduler.siblings import SelectingView
 
 log = get_logger("scheduler")
 
@@ -42,6 +44,7 @@ class Door(NamedTuple):
 
     put: Callable[[Obj], bool]
     remove: Callable[[Obj], bool]
+    view: View | None = None  # what of them is looked at, where that is little
 
 
 def doors_of(cache: Cache) -> Mapping[Kind, Door]:
@@ -59,9 +62,9 @@ def doors_of(cache: Cache) -> Mapping[Kind, Door]:
         PERSISTENT_VOLUME: Door(cache.put_volume, cache.remove_volume),
         PERSISTENT_VOLUME_CLAIM: Door(cache.put_claim, cache.remove_claim),
         POD_GROUP: Door(cache.put_group, cache.remove_group),
-        SERVICE: Door(siblings.put_service, siblings.remove_service),
+        SERVICE: Door(siblings.put_service, siblings.remove_service, SelectingView),
         **{
-            kind: Door(partial(siblings.put_workload, kind), partial(siblings.remove_workload, kind))
+            kind: Door(partial(siblings.put_workload, kind), partial(siblings.remove_workload, kind), SelectingView)
             for kind in WORKLOADS
         },
     }

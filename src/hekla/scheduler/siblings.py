@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from hekla.api.kinds import REPLICATION_CONTROLLER, Kind, Obj
 from hekla.api.meta import Key, key_of
@@ -20,6 +20,24 @@ Label = tuple[str, str]
 ANY_LABEL: Label = ("", "")
 
 K = TypeVar("K")
+
+
+class _Metadata(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+
+
+class _Spec(TypedDict, total=False):
+    selector: Any
+
+
+class SelectingView(TypedDict, total=False):
+    """What of a Service or a workload is looked at: there may be many, and their templates are large."""
+
+    metadata: _Metadata
+    spec: _Spec | None
 
 
 class Family(NamedTuple):
