@@ -112,6 +112,9 @@ async def _intrude(node: Rig, aims: dict[str, Any]) -> dict[str, Obj]:
     if not records.read(str(node.data_dir / "switch.json"))["nft"]:
         reason = "rules of the network need the program nft"
         verdicts["connect_to_a_neighbour_that_lets_nobody_in"] = {"outcome": "not tried", "details": reason}
+    if node.account == "root" and recorded_cgroups(node.data_dir) is None:
+        reason = "what root may start only control groups limit, and this machine gives none"
+        verdicts["multiply_without_end"] = {"outcome": "not tried", "details": reason}
     return verdicts
 
 
@@ -194,7 +197,7 @@ async def _fill_a_volume(node: Rig) -> Obj:
 
 async def _use_more_memory_than_allowed(node: Rig) -> Obj:
     if recorded_cgroups(node.data_dir) is None:
-        return {"outcome": "not tried", "details": "this machine gives an ordinary user no control groups"}
+        return {"outcome": "not tried", "details": "this machine gives this account no control groups"}
     hog = ["python3", "-c", "x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('ESCAPED')"]
     await node.create_pod("hog", container={"command": hog, "resources": {"limits": {"memory": "64Mi"}}})
     pod = await node.finished("hog")

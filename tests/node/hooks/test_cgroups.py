@@ -39,7 +39,8 @@ def test_a_tiny_limit_is_raised_to_what_the_kernel_takes() -> None:
 @pytest.mark.root
 def test_groups_that_somebody_removed_are_made_again(tmp_path: Path) -> None:
     cgroups = find_cgroups(tmp_path)
-    assert cgroups is not None
+    if cgroups is None:
+        pytest.skip("this machine gives root no control groups")
     try:
         for root in dict.fromkeys(cgroups.roots.values()):
             Path(root).rmdir()
