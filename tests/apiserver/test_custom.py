@@ -156,6 +156,20 @@ def test_generation_counts_changes_of_the_spec_only() -> None:
     with_server(script)
 
 
+def test_a_default_that_came_later_is_no_change_of_the_spec_by_who_writes_a_status() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget())
+        definition = await rig.client.get(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org")
+        properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        properties["later"] = {"type": "string", "default": "x"}
+        await rig.client.update(CUSTOM_RESOURCE_DEFINITION, definition)
+        changed = await rig.client.patch(WIDGET, "w", {"status": {"a": 1}}, "default", subresource="status")
+        assert (changed["metadata"]["generation"], changed["spec"]["later"]) == (1, "x")
+
+    with_server(script)
+
+
 def test_an_update_must_say_which_revision_it_replaces() -> None:
     async def script(rig: Rig) -> None:
         await rig.define_widgets()

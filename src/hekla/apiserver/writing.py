@@ -242,7 +242,8 @@ class Writer:
         if admitted and admitter is not None:
             new = await admitter.mutate(resource, "UPDATE", new, old, options.dry_run, options.user)
             as_it_was = _in_common(new, old)
-        bump_generation(new, old, resource)
+        if subresource != "status":
+            bump_generation(new, old, resource)
         self._check(resource, new, old, as_it_was)
         self._escalation.check(options.user, resource.kind, new, old)
         if admitted and admitter is not None:
