@@ -13,7 +13,7 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """Compared and looked up with every write, so by what tells kinds apart and by nothing else."""
+    """Compared and looked up with every write, so by what tells kinds and their paths apart and by nothing else."""
 
     group: str
     version: str
@@ -38,6 +38,7 @@ class Kind:
             and self.group == other.group
             and self.version == other.version
             and self.plural == other.plural
+            and self.namespaced == other.namespaced
         )
 
     def __hash__(self) -> int:

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import Any
 
 from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD, SECRET, Kind, Obj
 from hekla.local import builtins
-from tests.apiserver.rig import WIDGET, Rig, config_map, widget, with_server
+from tests.apiserver.rig import WIDGET, WIDGETS, Rig, config_map, widget, with_server
 
 QUIET = 30.0
 
@@ -165,5 +166,21 @@ def test_a_definition_goes_after_its_objects() -> None:
         assert await rig.client.find(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org") is None
         await rig.define_widgets()
         assert (await rig.client.list(WIDGET)).items == []
+
+    with_builtins(script)
+
+
+def test_a_kind_that_comes_back_with_another_scope_is_collected_where_it_is_now() -> None:
+    async def script(rig: Rig) -> None:
+        of_the_cluster = deepcopy(WIDGETS)
+        of_the_cluster["spec"]["scope"] = "Cluster"
+        defined = await rig.client.create(CUSTOM_RESOURCE_DEFINITION, of_the_cluster)
+        await asyncio.sleep(QUIET)
+        await rig.client.update(CUSTOM_RESOURCE_DEFINITION, {**defined, "spec": WIDGETS["spec"]})
+        await asyncio.sleep(QUIET)
+        stranger = {"metadata": {"name": "owner", "uid": "another"}}
+        await rig.client.create(WIDGET, {**owned("child", stranger), "spec": {"size": 1}})
+        await asyncio.sleep(QUIET)
+        assert await exists(rig, WIDGET, "child") == [False]
 
     with_builtins(script)
