@@ -233,6 +233,29 @@ def test_time_runs_while_a_turn_is_waited_for() -> None:
     assert len(server.requests) == 1
 
 
+class NoToken:
+    """A program that hands out tokens, and hangs."""
+
+    async def token(self, refused: str = "") -> str:
+        await asyncio.Event().wait()
+        return ""
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_time_runs_while_a_token_or_a_handshake_is_waited_for(scheme: str) -> None:
+    async def test(_: HttpTransport) -> None:
+        server.held = asyncio.Event()
+        tokens = NoToken() if scheme == "http" else None
+        transport = HttpTransport(f"{scheme}://127.0.0.1:{server.port}", tokens=tokens)
+        async with asyncio.timeout(5):
+            with pytest.raises(Disconnected, match="no answer in time"):
+                await transport.send(Request("GET", "/", timeout=0.05))
+        await transport.close()
+
+    server = Server([OK])
+    with_server(server, test)
+
+
 def test_nobody_there() -> None:
     async def test(transport: HttpTransport) -> None:
         with pytest.raises(Disconnected):

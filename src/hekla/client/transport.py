@@ -7,6 +7,7 @@ objects, retries or Kubernetes; `rest.py` does.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -156,11 +157,15 @@ class HttpTransport:
             await self._turns.acquire()
 
     async def _send_with_token(self, request: Request, deadline: float) -> Answer:
-        token = await self._tokens.token() if self._tokens else ""
+        if self._tokens is None:
+            return await self._ask(request, "", deadline)
+        async with asyncio.timeout_at(deadline):
+            token = await self._tokens.token()
         answer = await self._ask(request, token, deadline)
-        if answer.status == _UNAUTHORIZED and self._tokens:
+        if answer.status == _UNAUTHORIZED:
             # Nothing was done. The token may have been replaced since we read it.
-            newer = await self._tokens.token(refused=token)
+            async with asyncio.timeout_at(deadline):
+                newer = await self._tokens.token(refused=token)
             if newer != token:
                 return await self._ask(request, newer, deadline)
         return answer
@@ -168,12 +173,12 @@ class HttpTransport:
     async def _ask(self, request: Request, token: str, deadline: float) -> Answer:
         data = self._encode(request, token)
         try:
-            return await self._exchange(data, self._take_kept() or await self._connect(), deadline)
+            return await self._exchange(data, self._take_kept() or await self._connect(deadline), deadline)
         except Broken as error:
             # The server let go of a connection while it was not in use. To read again is always safe.
             if request.writes or not error.untouched:
                 raise
-            return await self._exchange(data, await self._connect(), deadline)
+            return await self._exchange(data, await self._connect(deadline), deadline)
 
     async def _exchange(self, data: bytes, connection: Connection, deadline: float) -> Answer:
         try:
@@ -205,9 +210,9 @@ class HttpTransport:
         self._open.discard(connection)
         connection.abandon()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, deadline: float = math.inf) -> Connection:
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(_CONNECT_SECONDS):
+        async with asyncio.timeout_at(min(deadline, loop.time() + _CONNECT_SECONDS)):
             if self._socket_path is not None:
                 _, connection = await loop.create_unix_connection(Connection, self._socket_path)
             else:
