@@ -22,7 +22,7 @@ _MARK_OF_THE_BOUND = b'"nodeName":"'
 
 
 class _Held(NamedTuple):
-    entry: Entry
+    revision: int
     uid: bytes
     node: str
     needs: Needs
@@ -87,7 +87,7 @@ class Room:
     def _take_in(self, key: Key, entry: Entry | None) -> None:
         held = self._held.get(key)
         if held is not None:
-            if held.entry is entry:
+            if entry is not None and held.revision == entry.revision:
                 return
             if entry is not None and held.uid in entry.value and not _may_be_finished(entry.value):
                 return
@@ -99,7 +99,7 @@ class Room:
         node = pod["spec"].get("nodeName")
         if not node or (pod.get("status") or {}).get("phase") in _FINISHED:
             return
-        held = self._held[key] = _Held(entry, pod["metadata"]["uid"].encode(), node, needs_of(pod))
+        held = self._held[key] = _Held(entry.revision, pod["metadata"]["uid"].encode(), node, needs_of(pod))
         used = self._used.setdefault(node, {})
         for name, amount in held.needs.items():
             used[name] = used.get(name, Decimal(0)) + amount
