@@ -47,6 +47,9 @@ class _Message:
 
     def _encoded(self, value: Obj) -> Iterator[bytes]:
         for word, part in value.items():
+            if part is None:
+                # In definitions, as people write them, a null says nothing.
+                continue
             known = self._fields.get(word)
             if known is not None:
                 number, encode = known
@@ -72,9 +75,9 @@ def _text(number: int, value: str) -> bytes:
     return _delimited(number, value.encode())
 
 
-def _integer(number: int, value: int) -> bytes:
-    # Negative numbers are written as the 64 bits they have.
-    return _varint(number << 3 | _VARINT) + _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+def _integer(number: int, value: float) -> bytes:
+    # Negative numbers are written as the 64 bits they have; what JSON has as 10.0 is 10.
+    return _varint(number << 3 | _VARINT) + _varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def _double(number: int, value: float) -> bytes:
