@@ -285,9 +285,12 @@ def test_yaml_is_read_and_yaml_bombs_are_not() -> None:
         good = b"metadata:\n  name: y\ndata:\n  a: b\n"
         status, answer, _ = await rig.send("POST", MAPS, good, "application/yaml")
         assert (status, answer["data"]) == (201, {"a": "b"})
+        more_than_json = b"metadata: {name: z, labels: {since: 2020-01-01}}\ndata: {1: b}\n"
+        status, answer, _ = await rig.send("POST", MAPS, more_than_json, "application/yaml")
+        assert (status, answer["metadata"]["labels"], answer["data"]) == (201, {"since": "2020-01-01"}, {"1": "b"})
         bomb = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
         deep = b"a: " + b"[" * 25_000
-        for body in (bomb, deep):
+        for body in (bomb, deep, b"data: {[a]: b}"):
             assert (await rig.send("POST", MAPS, body, "application/yaml"))[0] == 400
 
     with_server(script)

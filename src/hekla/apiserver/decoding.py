@@ -70,8 +70,10 @@ def _decode_yaml(body: bytes) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _YAML_DEPTH or count > _YAML_EVENTS:
                 raise ValueError("exceeded max depth or size")
-        return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
+        # YAML knows more than JSON does: dates, keys that are numbers. As JSON they are texts.
+        return _decode(msgspec.json.encode(document))
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
         raise ValueError(str(error)) from None
 
 
