@@ -33,7 +33,7 @@ from hekla.cli.submit import check_documents, create_document
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.controllers.job.model import Job, read_job
-from hekla.controllers.job.plugin import configured_plugins
+from hekla.controllers.job.plugin import Configured, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.scheduler.config import Config
 
@@ -73,8 +73,11 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
     cluster = await read_cluster(client)
     priorities = {name_of(obj): int(obj.get("value") or 0) for obj in cluster if obj.get("kind") == "PriorityClass"}
     group = _as_if_stored(build_pod_group(job, priorities))
-    pods = await _render_pods(client, job)
-    result = rehearse_with(config, cluster, [group, *pods])
+    plugins = configured_plugins(job, registered())
+    pods = await _render_pods(client, job, plugins)
+    # Among what plugins make is the Service by which pods are spread.
+    made = [wanted.obj for configured in plugins for wanted in configured.plugin.objects(job)]
+    result = rehearse_with(config, cluster, [*made, group, *pods])
     bindings = result.bindings()
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
     return {
@@ -88,9 +91,8 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
     }
 
 
-async def _render_pods(client: Client, job: Job) -> list[Obj]:
+async def _render_pods(client: Client, job: Job, plugins: list[Configured]) -> list[Obj]:
     """The pods as the controller would make them, with the server's defaults: asked for once a task."""
-    plugins = configured_plugins(job, registered())
     pods: list[Obj] = []
     for task in job.tasks:
         defaults: Obj | None = None
