@@ -11,7 +11,7 @@ import msgspec
 
 from hekla.api.batches import BATCH_PATH
 from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
-from hekla.errors import ApiError, Disconnected, InternalError
+from hekla.errors import ApiError, Conflict, Disconnected, InternalError
 
 
 def decides(request: Request) -> bool:
@@ -185,8 +185,8 @@ class BreaksAtWrite(Severable):
 
 
 class Line(Relay):
-    """Notes what was written; `fault` says of a write, "METHOD path", whether to "cut" (it never arrives), "refuse" or
-    "lose" (its answer) it. After `cut_after` writes nothing is sent any more."""
+    """Notes what was written; `fault` says of a write, "METHOD path", whether to "cut" (it never arrives), "refuse",
+    call a "conflict" or "lose" (its answer) it. After `cut_after` writes nothing is sent any more."""
 
     def __init__(self, inner: Transport, *, batches: bool = True) -> None:
         super().__init__(inner, batches=batches)
@@ -200,6 +200,8 @@ class Line(Relay):
             raise Disconnected("cut off")
         if fault == "refuse":
             return refusal(InternalError("no"))
+        if fault == "conflict":
+            return refusal(Conflict("it has changed"))
         answer = await super().send(request)
         if request.writes:
             self.written.append(request.place)

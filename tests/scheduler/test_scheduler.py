@@ -633,6 +633,22 @@ def test_who_was_let_through_its_gate_holds_its_place_until_gate_or_pod_are_gone
     on_stage(script)
 
 
+def test_a_gate_is_removed_though_the_pod_changes_while_it_is_tried() -> None:
+    async def script(stage: Stage) -> None:
+        line = stage.start(SchedulerSettings(queue_gates=True))
+        faults = ["conflict"]
+        line.fault = lambda write: faults.pop() if faults and write.endswith("pods/g-t-0") else ""
+        await stage.add({"nodes": [{"name": "n1", "cpu": 4}]})
+        await stage.add(
+            {"groups": [{"name": "g", "pods": [{"gates": [{"name": GATE}], "annotations": {GATE: "true"}}]}]}
+        )
+        await stage.until_bound("g-t-0")
+        assert not faults
+        await stage.stop()
+
+    on_stage(script)
+
+
 async def _has_happened(noted: list[str]) -> bool:
     return bool(noted)
 

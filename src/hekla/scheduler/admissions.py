@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hekla.api.kinds import POD
+from hekla.api.meta import uid_of
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
 from hekla.errors import ApiError, Conflict, Disconnected, NotFound
@@ -47,4 +48,8 @@ class Admissions:
             patch = {"metadata": {"uid": uid}, "spec": {"schedulingGates": None}}
             await self._client.patch(POD, name, patch, namespace)
         except (NotFound, Conflict) as error:
+            live = await self._client.find(POD, name, namespace)
+            if live is not None and uid_of(live) == uid:
+                # It changed while it was patched. Its place in the queue is kept until the gate is gone.
+                raise
             log.debug("gate of a pod that is gone", pod=name, namespace=namespace, error=error)
