@@ -93,6 +93,8 @@ def test_one_that_cannot_work_at_all_holds_everything_back_and_says_so(tmp_path:
         ("NodeScore", "    def pair_score(self, shape): return self.score\n    def score(self, *given): 1 / 0"),
         ("NodeScore", "    def has_preference(self, of): return True\n    def preference(self, of, at): 1 / 0"),
         ("NodeScore", "    def __init__(self, *given): 1 / 0"),
+        ("NodeScore", "    def has_preference(self, of): 1 / 0"),
+        ("NodeScore", "    def has_preference(self, of): return 'much'"),
         (
             "NodeScore",
             "    def has_preference(self, of): return True\n    def preference(self, of, at): return np.zeros(99)",
@@ -147,6 +149,31 @@ def test_no_point_lets_an_error_out_and_nothing_is_placed_against_it(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("point", "body"),
+    [
+        ("QueueRoom", "    def queue_room(self, state, shape, wanted): return 99, None"),
+        (
+            "NodeScore",
+            "    def has_preference(self, of): return self.preference(candidates=np.arange(1), of=of).any()\n"
+            "    def preference(self, of, candidates): return np.ones(len(candidates))",
+        ),
+        (
+            "QueueOverused",
+            "    def __setattr__(self, name, value):\n"
+            "        if hasattr(self, name): raise AttributeError('frozen')\n"
+            "        super().__setattr__(name, value)\n"
+            "    def queue_overused(self, queue): return False",
+        ),
+    ],
+    ids=["more room than asked about", "asks itself by name", "lets nobody set anything"],
+)
+def test_what_makes_sense_is_taken_however_it_is_written(tmp_path: Path, point: str, body: str) -> None:
+    plan = world(rogue(tmp_path, point, body)).cycle()
+    assert sum(len(placement.positions) for placement in plan.placements) == 2
+    assert plan.failures == ()
+
+
+@pytest.mark.parametrize(
     ("point", "method", "answer"),
     [
         ("NodeFilter", "refusals", "5"),
@@ -156,6 +183,7 @@ def test_no_point_lets_an_error_out_and_nothing_is_placed_against_it(tmp_path: P
         ("NodeFilter", "most_per_node", "'one'"),
         ("QueueRoom", "queue_room", "None"),
         ("QueueRoom", "queue_room", "('many', None)"),
+        ("QueueRoom", "queue_room", "(-1, None)"),
         ("GroupEnqueueable", "group_enqueueable", "True"),
         ("GroupReady", "pods_missing", "'some'"),
         ("PodOrder", "pod_keys", "[1, 2]"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any
 
@@ -36,16 +37,25 @@ def watch_answers(plugin: SchedulerPlugin, session: Session) -> None:
     for name, looks_right in _CHECKS.items():
         ask = getattr(plugin, name, None)
         if ask is not None:
-            setattr(plugin, name, partial(_answer, plugin, session, name, ask, looks_right))
+            _replace(plugin, name, partial(_answer, plugin, session, name, ask, looks_right))
     if hasattr(plugin, "pair_score"):
-        plugin.pair_score = partial(_pair_score, plugin, session, plugin.pair_score)
+        _replace(plugin, "pair_score", partial(_pair_score, plugin, session, plugin.pair_score))
+
+
+def _replace(plugin: SchedulerPlugin, name: str, ask: Callable[..., Any]) -> None:
+    """Also where the plugin's class lets nobody set anything."""
+    object.__setattr__(plugin, name, ask)
 
 
 def _answer(
-    self: SchedulerPlugin, session: Session, name: str, ask: Callable[..., Any], looks_right: _Check, *given: Any
-) -> Any:
+    self: SchedulerPlugin, session: Session, name: str, ask: Callable[..., Any], looks_right: _Check, /,
+    *given: Any, **named: Any,
+) -> Any:  # fmt: skip
     """`self` is who is to blame for what is raised here (`blame.py`)."""
-    answer = ask(*given)
+    answer = ask(*given, **named)
+    if named:
+        # We name no argument, but a plugin may ask itself.
+        given = signature(ask).bind(*given, **named).args
     if not looks_right(session, given, answer):
         raise Nonsense(f"{name} answered {_shown(answer)}")
     return answer
@@ -144,7 +154,7 @@ _CHECKS: Mapping[str, _Check] = {
     "subgroup_pipelined": _vote,
     "group_enqueueable": lambda _, __, answer: _is_pair(answer, _is_vote),
     "queue_overused": _truth,
-    "queue_room": lambda _, __, answer: _is_pair(answer, _is_whole),
+    "queue_room": lambda _, __, answer: _is_pair(answer, _is_whole) and answer[0] >= 0,
     "may_reclaim": _truth,
     "preemptable": _are_candidates,
     "reclaimable": _are_candidates,

@@ -66,9 +66,9 @@ def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -
     try:
         with session.timings.of(session.timings.plugins, (entry.name, OPENING)):
             plugin = entry.plugin(entry.arguments, session)
+            watch_answers(plugin, session)
     except Exception as error:
         raise PluginLost(failure_of(entry.name, error)) from error
     session.listeners[listeners:] = [Guarded(entry.name, listener) for listener in session.listeners[listeners:]]
     session.movers[movers:] = [Guarded(entry.name, mover) for mover in session.movers[movers:]]
-    watch_answers(plugin, session)
     return OpenPlugin(entry.name, plugin, entry.off)

@@ -273,7 +273,8 @@ class Tiers:
         """How many may be placed, and the first objection to more."""
         objection: Unfit | None = None
         for plugin in self._room:
-            wanted, unfit = plugin.queue_room(state, shape, wanted)
+            room, unfit = plugin.queue_room(state, shape, wanted)
+            wanted = min(wanted, room)
             objection = objection or unfit
         return wanted, objection
 
@@ -305,10 +306,10 @@ class Tiers:
 
     def has_preferences(self, of: PodClass) -> bool:
         if not self._scores_settled:
-            return any(plugin.has_preference(of) for plugin in self._scores)
+            return self._is_preferred(of)
         key = (id(self._session.constraints(of)), of.kin, of.queue, of.tag, of.family == NO_FAMILY)
         if key not in self._preferring:
-            self._preferring[key] = any(plugin.has_preference(of) for plugin in self._scores)
+            self._preferring[key] = self._is_preferred(of)
         return self._preferring[key]
 
     def one_by_one(self, of: PodClass) -> bool:
@@ -326,12 +327,7 @@ class Tiers:
             fixed = [plugin.preference(of, candidates) for plugin in self._scores if plugin.has_preference(of)]
             return ClassScore(pairs, candidates, np.sum(fixed, axis=0), self.unfit_after)
         except Exception as error:
-            # A node is found without the plugin that fails to like any.
-            others = [plugin for plugin in self._scores if not self._is_blamed(plugin, error)]
-            if len(others) == len(self._scores):
-                raise
-            self._scores = others
-            self._preferring.clear()
+            self._pass_over(error)
             return self.class_score(of, candidates)
 
     def verdict(self, state: GroupState) -> bool | None:
@@ -366,6 +362,21 @@ class Tiers:
         except Exception as error:
             self.unfit_after(error)
             return default
+
+    def _is_preferred(self, of: PodClass) -> bool:
+        try:
+            return any(plugin.has_preference(of) for plugin in self._scores)
+        except Exception as error:
+            self._pass_over(error)
+            return self._is_preferred(of)
+
+    def _pass_over(self, error: Exception) -> None:
+        """A node is found without the plugin that fails to like any."""
+        others = [plugin for plugin in self._scores if not self._is_blamed(plugin, error)]
+        if len(others) == len(self._scores):
+            raise error
+        self._scores = others
+        self._preferring.clear()
 
     def _is_blamed(self, plugin: object, error: Exception) -> bool:
         self.unfit_after(error)
