@@ -23,6 +23,7 @@ from hekla.api.kinds import (
     Obj,
 )
 from hekla.api.review import Reader
+from hekla.apiserver.store.store import Key
 from hekla.errors import ApiError, InternalError, Invalid
 from tests import make
 from tests.apiserver.rig import WIDGET, Rig, config_map, widget, with_server
@@ -112,6 +113,20 @@ def test_status_is_not_admitted_and_deletes_are() -> None:
             await rig.client.delete(WIDGET, "w", "default")
         await rig.client.delete(CONFIG_MAP, "keep", "default")
         await rig.client.delete(WIDGET, "w", "default")
+
+    with_server(script, admission=Probe)
+
+
+def test_what_admission_makes_of_an_object_that_stays_is_checked() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        order = {"patch": [{"op": "replace", "path": "/spec/size", "value": 99}]}
+        key = Key("example.org/widgets", "default", "w")
+        stored = widget(color="red", free=order)
+        stored["metadata"] = {**stored["metadata"], "uid": "u", "generation": 1}
+        await rig.store.write(key, lambda _: stored)
+        with pytest.raises(Invalid, match="should be less than or equal to 10"):
+            await rig.client.patch(WIDGET, "w", {"metadata": {"labels": {"a": "b"}}}, "default")
 
     with_server(script, admission=Probe)
 

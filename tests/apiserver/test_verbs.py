@@ -280,6 +280,16 @@ def test_bodies_that_are_too_large_or_no_json_are_refused() -> None:
     with_server(script)
 
 
+def test_a_changed_spec_is_judged_as_a_new_one_is() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(POD, pod())
+        changed = {"spec": {"containers": [{"name": "main", "image": ""}]}}
+        with pytest.raises(Invalid, match=r"spec.containers\[0\].image: Required value"):
+            await rig.client.patch(POD, "p", changed, "default", style=PatchStyle.STRATEGIC)
+
+    with_server(script)
+
+
 def test_yaml_is_read_and_yaml_bombs_are_not() -> None:
     async def script(rig: Rig) -> None:
         good = b"metadata:\n  name: y\ndata:\n  a: b\n"

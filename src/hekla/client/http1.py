@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._headers = []
         self._body.clear()
         self._buffered = 0
-        self._streams = self._begun = self._complete = False
+        self._streams = self._begun = self._complete = self._overdue = False
         self._transport.write(data)
 
     async def whole(self) -> bytes:
