@@ -68,15 +68,7 @@ def test_a_container_is_what_podmans_image_says_and_the_pod_overrides(account: s
 def test_of_an_unpacking_that_was_killed_or_hangs_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with rig("root") as node:
-            give_podman_a_home(node)
-            make_image(node, [])
-            for name, value in node.variables.items():
-                monkeypatch.setenv(name, value)
-            hanging = node.home / "hanging-podman"
-            hanging.write_text('#!/bin/sh\n[ "$1" = export ] && exec sleep 1000\nexec podman "$@"\n')
-            hanging.chmod(0o755)
-            node.data_dir.mkdir(exist_ok=True)
-
+            hanging = podman_that_exports_with(node, "exec sleep 1000", monkeypatch)
             with pytest.raises(ImageError, match="export ended with -9"):
                 Podman(str(hanging), node.data_dir, patience=0.1).find(IMAGE, "Never")
             assert containers(node) == []
@@ -98,24 +90,27 @@ def test_of_an_unpacking_that_was_killed_or_hangs_nothing_stays(monkeypatch: pyt
 def test_what_cannot_be_unpacked_is_told_though_podman_goes_on_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with rig("root") as node:
-            give_podman_a_home(node)
-            make_image(node, [])
-            for name, value in node.variables.items():
-                monkeypatch.setenv(name, value)
             with tarfile.open(node.home / "astray.tar", "w") as archive:
                 archive.addfile(tarfile.TarInfo("../outside"))
-            lasting = node.home / "lasting-podman"
-            lasting.write_text(
-                f'#!/bin/sh\n[ "$1" = export ] || exec podman "$@"\ncat {node.home}/astray.tar; exec sleep 1000\n'
-            )
-            lasting.chmod(0o755)
-            node.data_dir.mkdir(exist_ok=True)
-
+            lasting = podman_that_exports_with(node, f"cat {node.home}/astray.tar; exec sleep 1000", monkeypatch)
             with pytest.raises(OSError, match="leads through a link or outside"):
                 Podman(str(lasting), node.data_dir).find(IMAGE, "Never")
             assert containers(node) == []
 
     asyncio.run(main())
+
+
+def podman_that_exports_with(node: Rig, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """podman, with an image in a store of its own, in all but `export`."""
+    give_podman_a_home(node)
+    make_image(node, [])
+    for name, value in node.variables.items():
+        monkeypatch.setenv(name, value)
+    node.data_dir.mkdir(exist_ok=True)
+    program = node.home / "own-podman"
+    program.write_text(f'#!/bin/sh\n[ "$1" = export ] || exec podman "$@"\n{script}\n')
+    program.chmod(0o755)
+    return program
 
 
 def containers(node: Rig) -> list[object]:
