@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import COMMAND, EVENT, JOB, QUEUE
+from hekla.api.kinds import COMMAND, EVENT, JOB, QUEUE, Obj
 from hekla.api.meta import annotations_of, name_of
 from hekla.controllers.queue import decide_state
 from tests import make
@@ -119,6 +119,27 @@ def test_a_queue_told_to_open_below_a_closed_parent_opens_with_it_and_says_in_ti
     on_bench(script)
 
 
+@pytest.mark.parametrize("closed_first", ["child", "parent"])
+def test_a_queue_told_to_open_below_a_closed_parent_and_then_to_close_stays_closed(closed_first: str) -> None:
+    async def script(bench: Bench) -> None:
+        parent = await bench.client.create(QUEUE, new_queue("parent"))
+        child = await bench.client.create(QUEUE, new_queue("child", "parent"))
+        await until_states(bench, parent="Open", child="Open")
+        if closed_first == "child":
+            await tell(bench, "CloseQueue", child)
+        for action, queue in (("CloseQueue", parent), ("OpenQueue", child), ("CloseQueue", child)):
+            await tell(bench, action, queue)
+        await bench.stop_controllers()
+        bench.start_controllers()
+        await tell(bench, "OpenQueue", parent)
+        assert (state_of(bench, "parent"), state_of(bench, "child")) == ("Open", "Closed")
+        await tell(bench, "OpenQueue", child)
+        assert state_of(bench, "child") == "Open"
+        assert annotations_of(await bench.client.get(QUEUE, "child")) == {"volcano.sh/closed-by-parent": "false"}
+
+    on_bench(script)
+
+
 def test_the_last_of_several_commands_counts_and_opening_an_open_queue_notes_nothing() -> None:
     async def script(bench: Bench) -> None:
         queue = await bench.client.create(QUEUE, new_queue("physics"))
@@ -151,6 +172,11 @@ def test_commands_for_what_is_not_there_go() -> None:
         assert bench.store.objects(COMMAND) == []
 
     on_bench(script)
+
+
+async def tell(bench: Bench, action: str, queue: Obj) -> None:
+    await bench.client.create(COMMAND, make.command(action, queue, "Queue"))
+    await bench.settle()
 
 
 async def warnings(bench: Bench) -> list[str]:

@@ -1,8 +1,8 @@
 """Queues: whether they take jobs, and that the two everything rests on exist.
 
 `decide_state` is the table of states; closing and opening pass down the tree of queues by annotation, so that each
-queue is reconciled on its own. The same annotation keeps what cannot be done yet: a queue that is told to open below a
-closed parent opens with it.
+queue is reconciled on its own. Another annotation keeps what cannot be done yet: a queue that is told to open below a
+closed parent opens with it, unless it is told to close before.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hekla.controllers.strays import drop_strays
 from hekla.errors import AlreadyExists, NotFound
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+OPENS_WITH_PARENT = "hekla.dev/opens-with-parent"
 _DEFAULTS: dict[str, Obj] = {
     ROOT_QUEUE: {"reclaimable": False, "weight": 1},
     DEFAULT_QUEUE: {"reclaimable": True, "weight": 1},
@@ -80,6 +81,8 @@ class QueueController:
             return None
         command = await self._next_command(queue)
         action = str(command.get("action")) if command else self._inherited_action(queue)
+        if command and action == JobAction.CLOSE_QUEUE and OPENS_WITH_PARENT in annotations_of(queue):
+            queue = await self._annotate(key, queue, {OPENS_WITH_PARENT: None, CLOSED_BY_PARENT: "false"})
         await self._carry_out(key, queue, action)
         if command:
             await self._finish(key, command)
@@ -103,7 +106,7 @@ class QueueController:
         """Write the state `action` leads to, if any."""
         state = str((queue.get("status") or {}).get("state") or "")
         if action == JobAction.OPEN_QUEUE and state in _SHUT and self._parent_state(queue) in _SHUT:
-            await self._note_closed_by_parent(key, queue, "true")
+            await self._annotate(key, queue, {OPENS_WITH_PARENT: "true"})
             self._to_tell.setdefault(key, self._clock.monotonic() + _TOLD_AFTER_SECONDS)
             return
         if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
@@ -112,7 +115,7 @@ class QueueController:
         # finds what is left to do.
         closed_with_parent = action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT
         if closed_with_parent and state not in _SHUT:
-            queue = await self._note_closed_by_parent(key, queue, "true")
+            queue = await self._annotate(key, queue, {CLOSED_BY_PARENT: "true"})
         after = decide_state(state, action, self._groups.count(QUEUE_INDEX, key.name))
         if after != state:
             await self._write_state(key, queue, after)
@@ -120,15 +123,16 @@ class QueueController:
             self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
         # parity: nothing is noted on a queue that was open all the time.
         if action == JobAction.OPEN_QUEUE and (state in _SHUT or CLOSED_BY_PARENT in annotations_of(queue)):
-            await self._note_closed_by_parent(key, queue, "false")
+            await self._annotate(key, queue, {OPENS_WITH_PARENT: None, CLOSED_BY_PARENT: "false"})
 
     def _inherited_action(self, queue: Obj) -> str:
-        """What the parent's state asks of a queue: shut with it, and open again with it if it was shut by it."""
+        """What the parent's state asks of a queue: shut with it, open with it if shut by it or told to since."""
         state = str((queue.get("status") or {}).get("state") or "")
         parent = self._parent_state(queue)
         if parent in _SHUT and state and state not in _SHUT:
             return JobAction.CLOSE_QUEUE
-        if parent == QueueState.OPEN and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":
+        notes = annotations_of(queue)
+        if parent == QueueState.OPEN and "true" in (notes.get(CLOSED_BY_PARENT), notes.get(OPENS_WITH_PARENT)):
             return JobAction.OPEN_QUEUE
         return JobAction.SYNC_QUEUE
 
@@ -171,10 +175,10 @@ class QueueController:
             return
         self.runner.deleted(key, self._commands, key_of(command), uid_of(command))
 
-    async def _note_closed_by_parent(self, key: Key, queue: Obj, value: str) -> Obj:
-        if annotations_of(queue).get(CLOSED_BY_PARENT) == value:
-            return queue
-        return await self._patch(key, queue, {"metadata": {"annotations": {CLOSED_BY_PARENT: value}}})
+    async def _annotate(self, key: Key, queue: Obj, notes: dict[str, str | None]) -> Obj:
+        held = annotations_of(queue)
+        changed = {note: value for note, value in notes.items() if held.get(note) != value}
+        return await self._patch(key, queue, {"metadata": {"annotations": changed}}) if changed else queue
 
     async def _write_state(self, key: Key, queue: Obj, state: str) -> None:
         # The scheduler writes `allocated` beside it: only our own field is sent.
