@@ -23,7 +23,9 @@ from hekla.api.kinds import (
     Obj,
 )
 from hekla.api.review import Reader
+from hekla.apiserver.admitting import StoreReader
 from hekla.apiserver.store.store import Key
+from hekla.client.rest import Client
 from hekla.errors import ApiError, InternalError, Invalid
 from tests import make
 from tests.apiserver.rig import WIDGET, Rig, config_map, widget, with_server
@@ -56,6 +58,27 @@ class Probe:
             return _answer(request, allowed=kept is None, status={"message": "it is kept"})
         color = request["object"]["spec"]["color"]
         return _answer(request, allowed=color != "blue", status={"message": f"no {color}"})
+
+
+class Meddler:
+    """An admission during whose first look at an update somebody else writes the same ConfigMap."""
+
+    client: Client | None = None
+
+    def interested(self, kind: Kind, operation: str) -> bool:
+        return (kind, operation) == (CONFIG_MAP, "UPDATE")
+
+    def fills_in(self, kind: Kind, operation: str) -> bool:
+        return False
+
+    async def mutate(self, review: Obj) -> Obj:
+        return _answer(review["request"], allowed=True)
+
+    async def validate(self, review: Obj) -> Obj:
+        client, self.client = self.client, None
+        if client is not None:
+            await client.patch(CONFIG_MAP, "a", {"data": {"other": "2"}}, "default")
+        return _answer(review["request"], allowed=True)
 
 
 def _answer(request: Obj, **response: Any) -> Obj:
@@ -97,6 +120,51 @@ def test_a_patch_sees_defaults_and_is_seen_by_the_schema() -> None:
             await rig.client.create(WIDGET, widget("y", free={"patch": missing}))
 
     with_server(script, admission=Probe)
+
+
+def test_what_a_patch_adds_is_pruned_and_filled_in_like_everything_else() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        patch = [
+            {"op": "add", "path": "/spec/nope", "value": 1},
+            {"op": "add", "path": "/spec/parts", "value": [{"name": "a", "odd": 2}]},
+            {"op": "remove", "path": "/spec/color"},
+            {"op": "add", "path": "/metadata/odd", "value": "x"},
+            {"op": "add", "path": "/status", "value": {"a": 1}},
+        ]
+        made = await rig.client.create(WIDGET, widget(free={"patch": patch}))
+        assert made["spec"] == {
+            "size": 3,
+            "color": "red",
+            "free": {"patch": patch},
+            "parts": [{"name": "a", "weight": 7}],
+        }
+        assert made.keys() == {"apiVersion", "kind", "metadata", "spec"}
+        assert "odd" not in made["metadata"]
+        plain = await rig.client.create(WIDGET, widget("plain", free={}))
+        changed = await rig.client.update(WIDGET, {**plain, "spec": {"size": 3, "free": {"patch": patch}}})
+        assert changed["spec"] == made["spec"]
+        assert changed.keys() == made.keys()
+        wrong = [{"op": "add", "path": "/metadata/labels", "value": 7}]
+        with pytest.raises(InternalError, match="cannot unmarshal number"):
+            await rig.client.create(WIDGET, widget("wrong", free={"patch": wrong}))
+
+    with_server(script, admission=Probe)
+
+
+def test_a_replacement_that_lost_a_race_replaces_what_won_it() -> None:
+    meddler = Meddler()
+
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(CONFIG_MAP, config_map())
+        meddler.client = rig.client
+        wanted = {**config_map(), "data": {"y": "3"}}
+        written = await rig.client.update(CONFIG_MAP, wanted)
+        assert meddler.client is None
+        assert written["data"] == {"y": "3"}
+        assert int(written["metadata"]["resourceVersion"]) == int(made["metadata"]["resourceVersion"]) + 2
+
+    with_server(script, admission=lambda _: meddler)
 
 
 def test_status_is_not_admitted_and_deletes_are() -> None:
@@ -150,3 +218,15 @@ def test_what_admission_looks_up_is_left_as_it_is() -> None:
         assert [entry.peek() for entry in entries] == [entry.decode() for entry in entries]
 
     with_server(script, admission=VolcanoAdmission)
+
+
+def test_however_many_there_are_what_admission_looks_up_is_decoded_once() -> None:
+    async def script(rig: Rig) -> None:
+        for number in range(600):
+            await rig.client.create(CONFIG_MAP, config_map(f"m{number}"))
+        reader = StoreReader(rig.store)
+        first, second = await reader.find_all(CONFIG_MAP), await reader.find_all(CONFIG_MAP)
+        assert len(first) == 600
+        assert all(one is other for one, other in zip(first, second, strict=True))
+
+    with_server(script)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
+from hekla.api.meta import copy_of
+from hekla.apiserver.resource import DEFINITIONS_RESOURCE
+from hekla.apiserver.store.store import Key, Remove
 from hekla.client.rest import PatchStyle
 from hekla.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotFound, UnsupportedMediaType
-from tests.apiserver.rig import WIDGET, Rig, widget, with_server
+from tests.apiserver.rig import WIDGET, WIDGETS, Rig, config_map, widget, with_server
 
 
 def test_a_kind_is_served_from_the_moment_it_is_defined() -> None:
@@ -209,3 +212,43 @@ def test_applying_owns_fields_and_drops_what_is_no_longer_named() -> None:
         assert forced["spec"]["size"] == 5
 
     with_server(script)
+
+
+def test_where_a_kind_is_found_does_not_change() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        for spec, told in (
+            ({"scope": "Cluster"}, 'spec.scope: Invalid value: "Cluster": field is immutable'),
+            ({"group": "other.org"}, 'spec.group: Invalid value: "other.org": field is immutable'),
+            (
+                {"names": {"plural": "gadgets", "kind": "Gadget"}},
+                '[spec.names.kind: Invalid value: "Gadget": field is immutable, '
+                'spec.names.plural: Invalid value: "gadgets": field is immutable]',
+            ),
+        ):
+            with pytest.raises(Invalid) as refused:
+                await rig.client.patch(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org", {"spec": spec})
+            assert str(refused.value).endswith(f' "widgets.example.org" is invalid: {told}')
+        patch = {"spec": {"names": {"singular": "gadget"}}}
+        await rig.client.patch(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org", patch)
+        misnamed = {**WIDGETS, "metadata": {"name": "gadgets.example.org"}}
+        with pytest.raises(Invalid, match=r"metadata\.name"):
+            await rig.client.create(CUSTOM_RESOURCE_DEFINITION, misnamed)
+
+    with_server(script)
+
+
+def test_a_kind_whose_definition_went_unseen_is_served_no_more() -> None:
+    """All there is of its going is that nothing is left."""
+
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget())
+        definition = Key(DEFINITIONS_RESOURCE, "", "widgets.example.org")
+        await rig.store.write(definition, lambda _: Remove(copy_of(WIDGETS)))
+        for number in range(10):
+            await rig.store.write(Key("/configmaps", "default", f"m{number}"), lambda _: config_map())
+        with pytest.raises(NotFound, match="page not found"):
+            await rig.client.list(WIDGET)
+
+    with_server(script, keep_changes=5)

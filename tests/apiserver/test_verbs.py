@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, LEASE, NAMESPACE, NODE, POD, PRIORITY_CLASS, SECRET, SERVICE
+from hekla.apiserver.store.store import Key
 from hekla.client.rest import PatchStyle
 from hekla.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, UnsupportedMediaType
 from tests.apiserver.rig import Rig, config_map, pod, with_server
@@ -286,6 +287,18 @@ def test_a_changed_spec_is_judged_as_a_new_one_is() -> None:
         changed = {"spec": {"containers": [{"name": "main", "image": ""}]}}
         with pytest.raises(Invalid, match=r"spec.containers\[0\].image: Required value"):
             await rig.client.patch(POD, "p", changed, "default", style=PatchStyle.STRATEGIC)
+
+    with_server(script)
+
+
+def test_what_got_in_under_older_rules_is_not_judged_when_its_status_is_written() -> None:
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(POD, pod())
+        made["spec"]["containers"][0]["name"] = "Older_Rules"
+        await rig.store.write(Key("/pods", "default", "p"), lambda _: made)
+        patch = {"spec": {"priority": 7}, "status": {"phase": "Running"}}
+        written = await rig.client.patch(POD, "p", patch, "default", subresource="status")
+        assert (written["status"]["phase"], written["spec"]) == ("Running", made["spec"])
 
     with_server(script)
 

@@ -48,15 +48,16 @@ class Admitter:
 
     async def mutate(
         self, resource: Resource, operation: str, obj: Obj, old: Obj | None, dry_run: bool, user: User
-    ) -> Obj:
+    ) -> Obj | None:
+        """What becomes of the object, which is changed for it; None when nothing does."""
         if not self._admission.fills_in(resource.kind, operation):
-            return obj
+            return None
         answer = await self._admission.mutate(self._review(resource, operation, obj, old, dry_run, user))
         response = answer["response"]
         if not response.get("allowed"):
             raise _refusal("mutate", resource.kind, response)
         if not response.get("patch"):
-            return obj
+            return None
         try:
             result: Obj = json_patch(obj, msgspec.json.decode(base64.b64decode(response["patch"])) or [])
         except PatchRefused as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from hekla.api.core import ACCOUNT_NAME_ANNOTATION, ACCOUNT_TOKEN_SECRET
 from hekla.api.kinds import Kind, Obj
@@ -56,6 +57,8 @@ _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _LABEL_NAMED = frozenset({"/namespaces", "/services"})
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
+
+_DEFINITION_PLACE = (("spec", "scope"), ("spec", "names", "kind"), ("spec", "group"), ("spec", "names", "plural"))
 
 Validator = Callable[[Obj], list[Problem]]
 
@@ -183,17 +186,21 @@ def validate_definition(definition: Obj) -> list[Problem]:
         problems.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
     names = spec.get("names") or {}
     problems += [required(f"spec.names.{name}") for name in ("plural", "kind") if not names.get(name)]
-    wanted = f"{names.get('plural')}.{spec.get('group')}"
-    if not problems and definition["metadata"].get("name") != wanted:
-        problems.append(
-            invalid("metadata.name", definition["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
-        )
     stored = [version for version in spec.get("versions") or () if version.get("storage")]
     if spec.get("versions") and len(stored) != 1:
         problems.append(
             invalid("spec.versions", len(stored), "must have exactly one version marked as storage version")
         )
     return problems
+
+
+def validate_definition_name(definition: Obj) -> list[Problem]:
+    name, spec = definition["metadata"].get("name"), definition.get("spec") or {}
+    names = spec.get("names") or {}
+    given = spec.get("group") and names.get("plural")
+    if not given or name == f"{names['plural']}.{spec['group']}":
+        return []
+    return [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
 VALIDATORS: dict[str, Validator] = {
@@ -207,6 +214,9 @@ VALIDATORS: dict[str, Validator] = {
     "rbac.authorization.k8s.io/clusterroles": validate_cluster_role,
     "rbac.authorization.k8s.io/rolebindings": validate_role_binding,
     "rbac.authorization.k8s.io/clusterrolebindings": validate_cluster_role_binding,
+}
+CREATE_VALIDATORS: dict[str, Validator] = {
+    "apiextensions.k8s.io/customresourcedefinitions": validate_definition_name,
 }
 
 _POD_UPDATES = (
@@ -261,11 +271,24 @@ def validate_secret_update(new: Obj, old: Obj) -> list[Problem]:
     return problems
 
 
+def validate_definition_update(new: Obj, old: Obj) -> list[Problem]:
+    """What is stored under a definition is found by these."""
+    changed = [path for path in _DEFINITION_PLACE if _at(new, path) != _at(old, path)]
+    return [invalid(".".join(path), _at(new, path), "field is immutable") for path in changed]
+
+
+def _at(obj: Obj, path: tuple[str, ...]) -> Any:
+    for field in path:
+        obj = obj.get(field) or {}
+    return obj
+
+
 UPDATE_VALIDATORS: dict[str, Callable[[Obj, Obj], list[Problem]]] = {
     "/pods": validate_pod_update,
     "/configmaps": validate_immutable_data,
     "/secrets": validate_secret_update,
     "/services": validate_service_update,
+    "apiextensions.k8s.io/customresourcedefinitions": validate_definition_update,
     "rbac.authorization.k8s.io/rolebindings": validate_binding_update,
     "rbac.authorization.k8s.io/clusterrolebindings": validate_binding_update,
 }

@@ -35,9 +35,15 @@ from hekla.apiserver.services import carry_service
 from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
 from hekla.apiserver.unattended import unattended_warnings
-from hekla.apiserver.validation import UPDATE_VALIDATORS, VALIDATORS, validate_finalizers, validate_metadata
+from hekla.apiserver.validation import (
+    CREATE_VALIDATORS,
+    UPDATE_VALIDATORS,
+    VALIDATORS,
+    validate_finalizers,
+    validate_metadata,
+)
 from hekla.clock import Clock
-from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, MethodNotAllowed
+from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, InternalError, Invalid, MethodNotAllowed
 
 _encode = msgspec.json.Encoder().encode
 _SERVICES = "/services"
@@ -167,10 +173,7 @@ class Writer:
             self._claims.admit(obj)
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
-            assert self._admitter is not None
-            before, obj = obj, await self._admitter.mutate(resource, "CREATE", obj, None, options.dry_run, options.user)
-            if obj is not before:
-                self._shape(resource, obj, Options(quiet=True))
+            obj = await self._mutate(resource, "CREATE", obj, None, options)
         if resource.storage == "/pods":
             default_pod_status(obj)
         # 3. Everything that is wrong with it, at once.
@@ -239,8 +242,8 @@ class Writer:
         # 2. Admission looks at the object itself, not at its status.
         admitter = self._admitter
         admitted = not subresource and admitter is not None and admitter.interested(resource, "UPDATE")
-        if admitted and admitter is not None:
-            new = await admitter.mutate(resource, "UPDATE", new, old, options.dry_run, options.user)
+        if admitted:
+            new = await self._mutate(resource, "UPDATE", new, old, options)
             as_it_was = _in_common(new, old)
         if subresource != "status":
             bump_generation(new, old, resource)
@@ -257,6 +260,21 @@ class Writer:
             answer = KEEP
         value = await self._commit(key, self._assigning(key, _Replace(entry, answer)), options.dry_run)
         return Written(value, removed=isinstance(answer, Remove))
+
+    async def _mutate(self, resource: Resource, operation: str, obj: Obj, old: Obj | None, options: Options) -> Obj:
+        """What admission makes of an object is as good as what a person sent: it, too, gets the shape of its kind."""
+        assert self._admitter is not None
+        mutated = await self._admitter.mutate(resource, operation, obj, old, options.dry_run, options.user)
+        if mutated is None:
+            return obj
+        try:
+            self._shape(resource, mutated, Options(quiet=True))
+        except Malformed as error:
+            raise InternalError(f"Internal error occurred: {error.why}") from None
+        if resource.is_custom and resource.has_status:
+            _keep(mutated, old or {}, "status")
+        self._default(resource, mutated)
+        return mutated
 
     def _assigning(self, key: Key, guard: Guard) -> Guard:
         return _Assign(self._addresses, key, guard) if key.resource == _SERVICES else guard
@@ -310,7 +328,10 @@ class Writer:
         elif "spec" not in as_it_was:
             validator = VALIDATORS.get(resource.storage)
             problems += validator(obj) if validator is not None else []
-        if old is not None:
+        if old is None:
+            validator = CREATE_VALIDATORS.get(resource.storage)
+            problems += validator(obj) if validator is not None else []
+        else:
             rule = UPDATE_VALIDATORS.get(resource.storage)
             problems += rule(obj, old) if rule is not None else []
             problems += _finalizer_problems(obj, old)

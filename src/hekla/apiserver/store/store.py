@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hekla.api.kinds import Obj
-from hekla.api.remembered import remembered
 
 _decode = msgspec.json.Decoder().decode
 
@@ -30,12 +29,6 @@ class Key(NamedTuple):
     name: str
 
 
-@remembered
-def _decode_for_all(value: bytes) -> Obj:
-    obj: Obj = _decode(value)
-    return obj
-
-
 class ChangeType(StrEnum):
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -45,13 +38,14 @@ class ChangeType(StrEnum):
 class Entry:
     """One revision of one object. Immutable but for `note`, where readers keep what they derived from the bytes."""
 
-    __slots__ = ("key", "note", "revision", "value")
+    __slots__ = ("_shown", "key", "note", "revision", "value")
 
     def __init__(self, key: Key, revision: int, value: bytes) -> None:
         self.key = key
         self.revision = revision
         self.value = value
         self.note: Any = None
+        self._shown: Obj | None = None
 
     def decode(self) -> Obj:
         """A dict of the caller's own, to change at will."""
@@ -60,7 +54,9 @@ class Entry:
 
     def peek(self) -> Obj:
         """The object to look at and not to change: others are shown the same dict. For the few that all ask for."""
-        return _decode_for_all(self.value)
+        if self._shown is None:
+            self._shown = self.decode()
+        return self._shown
 
 
 class Change:
