@@ -22,10 +22,12 @@ def owned(obj: dict[str, Any]) -> dict[str, Any]:
     return obj
 
 
-def cells(job: dict[str, Any], *others: dict[str, Any], wide: bool = False) -> dict[str, object]:
+def cells(
+    job: dict[str, Any], *others: dict[str, Any], queues: list[str] | None = None, wide: bool = False
+) -> dict[str, object]:
     groups = [one for one in others if one["kind"] == "PodGroup"]
     pods = [one for one in others if one["kind"] == "Pod"]
-    headers, (row,) = job_table([job], groups, pods, NOW, namespaces=True, wide=wide)
+    headers, (row,) = job_table([job], groups, pods, queues, NOW, namespaces=True, wide=wide)
     return dict(zip(headers, row, strict=True))
 
 
@@ -45,6 +47,17 @@ def test_a_job_that_waits_says_why_and_a_finished_one_does_not() -> None:
     group["status"] = {"phase": "Pending", "conditions": [condition]}
     assert cells(a_job("Pending"), group)["REASON"] == "NotEnoughResources"
     assert cells(a_job("Completed"), group)["REASON"] == "-"
+
+
+def test_a_job_whose_queue_is_gone_waits_for_that_until_it_has_started() -> None:
+    group = owned(make.pod_group("demo-uid-demo"))
+    group["metadata"]["annotations"] = {"hekla.dev/waiting-reason": "NotEnoughResources"}
+    job = a_job("Pending")
+    assert cells(job, group, queues=["default", "research"])["REASON"] == "NotEnoughResources"
+    assert cells(job, group, queues=["default"])["REASON"] == "QueueUnusable"
+    assert cells(job, group, queues=None)["REASON"] == "NotEnoughResources"
+    assert cells(a_job("Aborted"), queues=["default"])["REASON"] == "-"
+    assert cells(job, owned(make.job_pod(job, index=0, phase="Running")), queues=[])["REASON"] == "-"
 
 
 def test_the_wide_table_has_the_rest() -> None:

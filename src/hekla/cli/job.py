@@ -14,13 +14,14 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
-from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of
+from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of, queue_names
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.progress import (
     dependency_reason,
     failures,
     is_finished,
     phase_of,
+    queue_reason,
     started_at,
     task_rows,
     told_reason,
@@ -127,15 +128,15 @@ def list_jobs(
     connection = cluster.connection()
     namespace = None if all_namespaces else connection.namespace
 
-    async def work(client: Client) -> tuple[list[Obj], list[Obj], list[Obj]]:
+    async def work(client: Client) -> tuple[list[Obj], list[Obj], list[Obj], frozenset[str] | None]:
         # parity: vcctl's selector is a part of the name.
         labels = "" if is_vcctl() else selector
         jobs = (await client.list(JOB, namespace, label_selector=labels)).items
         groups = (await client.list(POD_GROUP, namespace)).items
         pods = (await client.list(POD, namespace, label_selector=JOB_NAME)).items
-        return jobs, groups, pods
+        return jobs, groups, pods, await queue_names(client)
 
-    jobs, groups, pods = with_client(connection, work)
+    jobs, groups, pods, queues = with_client(connection, work)
     jobs = [found for found in jobs if queue in ("", found["spec"].get("queue") or "default")]
     jobs = [found for found in jobs if scheduler in ("", found["spec"].get("schedulerName"))]
     if is_vcctl():
@@ -151,7 +152,7 @@ def list_jobs(
         print_jobs(jobs, namespaces=all_namespaces)
     else:
         now, wide = SystemClock().now(), output == "wide"
-        print_table(*job_table(jobs, groups, pods, now, namespaces=all_namespaces, wide=wide))
+        print_table(*job_table(jobs, groups, pods, queues, now, namespaces=all_namespaces, wide=wide))
 
 
 @job.command("view")
@@ -168,33 +169,33 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
     name = chosen_name(name, name_flag, "job name (specified by --name or -N) is mandatory to view a particular job")
     connection = cluster.connection()
 
-    async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], Obj | None]:
+    async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], tuple[str, str]]:
         found = await client.get(JOB, name, connection.namespace)
         pods = await pods_of(client, found)
         events = await _events(client, connection.namespace, uid_of(found))
         group = await client.find(POD_GROUP, f"{name}-{uid_of(found)}", connection.namespace)
-        return found, pods, events, group
+        waits = queue_reason(found, await queue_names(client), pods)
+        if not waits[0]:
+            waits = waiting_reason(group, pods)
+        return found, pods, events, waits if waits[0] else dependency_reason(found, pods)
 
-    found, pods, events, group = with_client(connection, work)
+    found, pods, events, waits = with_client(connection, work)
     if output != "text":
         print_document(found, output)
     elif is_vcctl():
         print_job(found, events, SystemClock().now())
     else:
-        _print_job(found, pods, events, group)
+        _print_job(found, pods, events, told_reason(*waits))
 
 
-def _print_job(found: Obj, pods: list[Obj], events: list[Obj], group: Obj | None) -> None:
+def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str) -> None:
     now = SystemClock().now()
     created = parse_timestamp(found["metadata"]["creationTimestamp"])
     first = started_at(pods)
     status = found.get("status") or {}
-    code, sentence = waiting_reason(group, pods)
-    if not code:
-        code, sentence = dependency_reason(found, pods)
     facts = [
         ("Name", f"{namespace_of(found)}/{name_of(found)}"),
-        ("Status", phase_of(found) + (f" ({told_reason(code, sentence)})" if code and not is_finished(found) else "")),
+        ("Status", phase_of(found) + (f" ({waits})" if waits and not is_finished(found) else "")),
         ("Queue", found["spec"].get("queue") or "default"),
         ("Min available", found["spec"].get("minAvailable", "")),
         ("Retries", f"{status.get('retryCount', 0)} of {found['spec'].get('maxRetry', 3)}"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import controller_of, labels_of, name_of, namespace_of, parse_timestamp, uid_of
 from hekla.cli.output import age
-from hekla.cli.progress import dependency_reason, is_finished, phase_of, task_rows, waiting_reason
+from hekla.cli.progress import dependency_reason, is_finished, phase_of, queue_reason, task_rows, waiting_reason
 
 Table = tuple[list[str], list[list[object]]]
 
@@ -22,23 +22,33 @@ _WIDE = ["UNKNOWN", "JOBTYPE", "CREATION"]
 
 
 def job_table(
-    jobs: Sequence[Obj], groups: Sequence[Obj], pods: Sequence[Obj], now: datetime, *, namespaces: bool, wide: bool
+    jobs: Sequence[Obj],
+    groups: Sequence[Obj],
+    pods: Sequence[Obj],
+    queues: Collection[str] | None,
+    now: datetime,
+    *,
+    namespaces: bool,
+    wide: bool,
 ) -> Table:
-    """Headers and rows. `groups` and `pods` are all that there are; each job finds its own by uid."""
+    """Headers and rows. `groups` and `pods` are all that there are; each job finds its own by uid.
+
+    `queues` are the names of all queues, None when they are not known.
+    """
     headers = [*(["NAMESPACE"] if namespaces else []), *_HEADERS, *(_WIDE if wide else [])]
     groups_of, pods_of = _by_owner(groups), _by_owner(pods)
     rows = []
     for job in jobs:
         mine = pods_of.get(uid_of(job), [])
         group = next(iter(groups_of.get(uid_of(job), ())), None)
-        row = [*([namespace_of(job)] if namespaces else []), *_row(job, group, mine, now)]
+        waits = queue_reason(job, queues, mine)[0] or waiting_reason(group, mine)[0] or dependency_reason(job, mine)[0]
+        row = [*([namespace_of(job)] if namespaces else []), *_row(job, waits, mine, now)]
         rows.append([*row, *(_wide_part(job) if wide else [])])
     return headers, rows
 
 
-def _row(job: Obj, group: Obj | None, pods: list[Obj], now: datetime) -> list[object]:
+def _row(job: Obj, waits: str, pods: list[Obj], now: datetime) -> list[object]:
     tasks = task_rows(job, pods)
-    waits = waiting_reason(group, pods)[0] or dependency_reason(job, pods)[0]
     return [
         name_of(job),
         phase_of(job),

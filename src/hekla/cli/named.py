@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from hekla.api.batch import JOB_NAME, JobAction
-from hekla.api.kinds import COMMAND, POD, Kind, Obj
+from hekla.api.kinds import COMMAND, POD, QUEUE, Kind, Obj
 from hekla.api.meta import is_owned_by, name_of, namespace_of, owner_reference
 from hekla.cli.connection import ClusterOptions, with_client
 from hekla.cli.output import print_document
 from hekla.cli.vcctl import as_typed, is_vcctl
 from hekla.client.rest import Client
-from hekla.errors import UsageError
+from hekla.errors import Forbidden, UsageError
 
 
 def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,6 +62,14 @@ async def pods_of(client: Client, job: Obj) -> list[Obj]:
     selector = f"{JOB_NAME}={name_of(job)}"
     listed = (await client.list(POD, namespace_of(job), label_selector=selector)).items
     return sorted((pod for pod in listed if is_owned_by(pod, job)), key=name_of)
+
+
+async def queue_names(client: Client) -> frozenset[str] | None:
+    """All queues there are; None for who may not see them."""
+    try:
+        return frozenset(map(name_of, (await client.list(QUEUE)).items))
+    except Forbidden:
+        return None
 
 
 def delete_one(cluster: ClusterOptions, kind: Kind, name: str) -> None:

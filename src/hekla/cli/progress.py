@@ -5,7 +5,7 @@ Pure: objects in, rows out. The displays in `display.py` show it; `run` and `job
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -67,7 +67,7 @@ def waiting_reason(group: Obj | None, pods: Sequence[Obj]) -> tuple[str, str]:
     stuck, crashing = stuck_reason(pods), _crash_reason(pods)
     if stuck[0] or crashing[0]:
         return stuck if stuck[0] else crashing
-    if any((pod.get("status") or {}).get("phase") not in (None, "", PodPhase.PENDING) for pod in pods):
+    if _has_started(pods):
         # It has started: what kept it from starting is history.
         return "", ""
     if group is None:
@@ -93,6 +93,21 @@ def dependency_reason(job: Obj, pods: Sequence[Obj]) -> tuple[str, str]:
         if wanted and task.get("replicas") and task.get("name") not in made:
             return str(Reason.WAITING_FOR_DEPENDENCY), f"task {task['name']} waits for {', '.join(wanted)}"
     return "", ""
+
+
+def queue_reason(job: Obj, queues: Collection[str] | None, pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for a job whose queue is gone, which nobody looks at any more; or empty.
+
+    `queues` are the names of all there are, None when that is not known.
+    """
+    queue = str(job["spec"].get("queue") or "default")
+    if queues is None or queue in queues or _has_started(pods):
+        return "", ""
+    return str(Reason.QUEUE_UNUSABLE), f"queue {queue} does not exist: make it, or name another in a new job"
+
+
+def _has_started(pods: Sequence[Obj]) -> bool:
+    return any((pod.get("status") or {}).get("phase") not in (None, "", PodPhase.PENDING) for pod in pods)
 
 
 def _unschedulable(group: Obj) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from hekla.cli.progress import (
     failures,
     is_finished,
     phase_of,
+    queue_reason,
     task_rows,
     told_reason,
     waiting_reason,
@@ -85,7 +86,9 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         decision = decision_about(plan, name_of(group), namespace)
     if not pods and not is_finished(job) and not code:
         code, sentence = await _last_complaint(client, job)
-    said = _first_cause(decision, queue, queue_name, pods) if code or decision else ("", "")
+    said = _first_cause(decision, pods)
+    if queue is None and not is_finished(job) and (gone := queue_reason(job, (), pods))[0]:
+        said = gone
     return {
         "job": name,
         "phase": phase_of(job),
@@ -112,12 +115,8 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
     }
 
 
-def _first_cause(
-    decision: Mapping[str, Any], queue: Obj | None, queue_name: str, pods: Sequence[Obj]
-) -> tuple[str, str]:
+def _first_cause(decision: Mapping[str, Any], pods: Sequence[Obj]) -> tuple[str, str]:
     """(code, sentence) of what is in the way now; what was said before may be history."""
-    if queue is None:
-        return str(Reason.QUEUE_UNUSABLE), f"queue {queue_name} does not exist: make it, or name another in a new job"
     code, sentence = str(decision.get("reason") or ""), str(decision.get("sentence") or "")
     if code == Reason.WAITING_FOR_GATE:
         gates = {gate.get("name", "") for pod in pods for gate in pod["spec"].get("schedulingGates") or ()}
