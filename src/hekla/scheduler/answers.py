@@ -162,5 +162,6 @@ _CHECKS: Mapping[str, _Check] = {
     "most_per_node": lambda _, __, answer: answer is None or _is_whole(answer),
     "has_preference": _truth,
     "preference": lambda _, given, answer: _is_row(answer, len(given[1])),
+    "following": lambda _, given, answer: answer is None or _is_row(getattr(answer, "points", None), len(given[1])),
     "verdict": lambda _, __, answer: answer is None or isinstance(answer, _TRUTHS),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar
 
+from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Refusal, Unfit
@@ -237,6 +238,13 @@ class NodeScore:
     def preference(self, of: PodClass, candidates: Ints) -> Floats:
         """The score of each candidate node for such reasons, relative to the candidates."""
         raise NotImplementedError
+
+    def following(self, of: PodClass, candidates: Ints) -> Following | None:
+        """The preference of a class whose pods mind each other, brought up to date with each of them placed.
+
+        None where only asking again will do.
+        """
+        return None
 
 
 class Measured:

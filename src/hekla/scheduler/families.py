@@ -48,6 +48,10 @@ class Families:
             self._families.append(family)
         return found
 
+    def counts_itself(self, number: int) -> bool:
+        """Whether pods of the family are among those that are counted for it."""
+        return self._families[number].counts_itself
+
     def heads(self, number: int) -> Ints:
         """Pods of the family on each node, without those on their way out."""
         if self._column is None or self._column[0] != number:

@@ -14,20 +14,7 @@ from hekla.scheduler.arrays.topology import Domains
 from hekla.scheduler.company import Company, PodTerm, SpreadRule
 from hekla.scheduler.crowd import Crowd
 
-HOSTNAME = "kubernetes.io/hostname"
-_ZONE = "topology.kubernetes.io/zone"
 _EPSILON = 1e-9
-
-
-def _by_default(key: str, max_skew: int) -> SpreadRule:
-    return SpreadRule(
-        PodTerm(key, None, ()), max_skew, hard=False, min_domains=1,
-        honours_affinity=True, honours_taints=False, counts_itself=True,
-    )  # fmt: skip
-
-
-# What kube-scheduler wishes for pods of a family, without being asked. Whom they count the family says.
-DEFAULT_RULES = (_by_default(HOSTNAME, 3), _by_default(_ZONE, 5))
 
 
 def without_sought(crowd: Crowd, company: Company) -> Flags:
@@ -89,45 +76,6 @@ def liking(crowd: Crowd, company: Company | None, kin: int, candidates: Ints, no
     if width <= 0:
         return np.zeros(len(candidates))
     result: Floats = np.floor(100 * (among - among.min()) / width + _EPSILON)
-    return result
-
-
-def evenness(
-    crowd: Crowd,
-    rules: Sequence[SpreadRule],
-    counts: Sequence[Ints],
-    eligible: Sequence[Flags],
-    candidates: Ints,
-    *,
-    needs_labels: bool = True,
-) -> Floats:
-    """0 … 100 for each candidate: the emptier its parts of the cluster, the better.
-
-    For each rule: how many pods are on each node, and the nodes whose pods count. A node without the labels gets 0
-    where it `needs_labels`; else it belongs, with others like it, to a part of its own that counts as empty.
-    """
-    nodes = len(eligible[0])
-    raw, known = np.zeros(nodes), np.ones(nodes, dtype=bool)
-    if needs_labels:
-        known = ~without_label(crowd, rules, nodes)
-    among = np.zeros(nodes, dtype=bool)
-    among[candidates] = True
-    among &= known
-    if not among.any():
-        return np.zeros(len(candidates))
-    for rule, found, counted in zip(rules, counts, eligible):
-        domains = crowd.domains(rule.term.key)
-        near: Floats | Ints = found
-        if rule.term.key == HOSTNAME:
-            parts = np.count_nonzero(among)
-        else:
-            parts = np.count_nonzero(domains.present(among)) + bool(np.any(among & ~domains.has))
-            near = domains.spread_out(domains.sums(found, counted & known))
-        raw += np.where(domains.has, near * np.log(parts + 2) + (rule.max_skew - 1), 0.0)
-    raw = np.floor(raw + 0.5)
-    highest, lowest = raw[among].max(), raw[among].min()
-    score = np.full(nodes, 100.0) if highest == 0 else np.floor(100 * (highest + lowest - raw) / highest + _EPSILON)
-    result: Floats = np.where(known, score, 0.0)[candidates]
     return result
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.fits import Asked, first_missing, fits, room
-from hekla.scheduler.arrays.greedy import place_identical
+from hekla.scheduler.arrays.greedy import place_following, place_identical
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.fit import Clause, FitError
 from hekla.scheduler.session import PodClass, Session
@@ -43,6 +43,11 @@ def _best_nodes(session: Session, tiers: Tiers, of: PodClass, free: Floats, coun
     candidates = np.flatnonzero(places)
     if not len(candidates):
         return _NONE
+    if tiers.is_followed(of):
+        following = tiers.following(of, candidates)
+        if following is None:
+            return _node_for_one(session, tiers, of, free, mask)
+        return place_following(count, places, tiers.class_score(of, None), following)
     score = tiers.class_score(of, candidates)
     if score.relative:
         count = min(count, int(places[candidates].min()))

@@ -46,6 +46,7 @@ class Family(NamedTuple):
     namespace: str
     selector: Selector
     label: Label
+    counts_itself: bool = True  # a workload may own pods that its selector does not select
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,12 +67,12 @@ class Siblings:
             if selector.matches(pod.labels)
             for requirement in selector.requirements
         ]
-        if pod.owner is not None:
-            found += self.workloads.get(pod.owner, _NOBODY).requirements
+        owner = self.workloads.get(pod.owner, _NOBODY) if pod.owner is not None else _NOBODY
+        found += owner.requirements
         if not found:
             return None
         selector = Selector(tuple(dict.fromkeys(found)))
-        return Family(pod.namespace, selector, label_of(selector, self.keys[pod.namespace]))
+        return Family(pod.namespace, selector, label_of(selector, self.keys[pod.namespace]), owner.matches(pod.labels))
 
 
 _NOBODY = Selector()

@@ -11,6 +11,7 @@ import numpy as np
 from hekla.api.reasons import Reason
 from hekla.log import get_logger
 from hekla.scheduler.arrays.blocks import Bounded, OpenLines, best_line
+from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.blame import PluginFailure, culprit, failure_of
 from hekla.scheduler.extension import (
@@ -316,7 +317,20 @@ class Tiers:
         """Whether placing one pod of the class may change where the next one may or would like to go."""
         if not self.filters_settled or self._session.is_fickle(of):
             return True
-        return (of.family != NO_FAMILY or not self._scores_settled) and self.has_preferences(of)
+        return not self._scores_settled and self.has_preferences(of)
+
+    def is_followed(self, of: PodClass) -> bool:
+        """Whether placing one pod of the class changes where the next one would like to go, in a way that is known."""
+        return of.family != NO_FAMILY and self.has_preferences(of)
+
+    def following(self, of: PodClass, candidates: Ints) -> Following | None:
+        """The preference of such a class, where one plugin alone has any and knows how it changes."""
+        try:
+            preferring = [plugin for plugin in self._scores if plugin.has_preference(of)]
+            return preferring[0].following(of, candidates) if len(preferring) == 1 else None
+        except Exception as error:
+            self._pass_over(error)
+            return self.following(of, candidates)
 
     def class_score(self, of: PodClass, candidates: Ints | None) -> ClassScore:
         """The score of a class; `candidates` may be None where no plugin has a preference."""

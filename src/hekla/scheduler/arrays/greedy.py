@@ -11,6 +11,7 @@ followed further only while all of it that is known belongs to the best k.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from hekla.scheduler.arrays.resources import Floats, Ints
 Score = Callable[[Ints, Ints], Floats]
 
 _FIRST_DEPTH = 4
+
+
+class Following(Protocol):
+    """Points of lines that change with every pod, in an order of lines that stays."""
+
+    points: Floats
+
+    def add(self, at: int) -> None:
+        """One more pod is on the line at that position."""
 
 
 def place_identical(count: int, room: Ints, score: Score) -> Ints:
@@ -46,6 +56,31 @@ def place_one_by_one(count: int, room: Ints, score: Score) -> Ints:
         placed[best] += 1
         chosen.append(int(lines[best]))
     return np.array(chosen, dtype=np.int64)
+
+
+def place_following(count: int, room: Ints, score: Score, following: Following) -> Ints:
+    """One by one, with points beside the score; `following` is about the lines that have room, all of them.
+
+    Ends when a line is full: what is left may be liked differently without it.
+    """
+    lines = np.flatnonzero(room > 0)
+    left, placed = room[lines], np.zeros(len(lines), dtype=np.int64)
+    levels = [score(lines, placed)]  # by how many pods a line has got
+    values = levels[0].copy()
+    chosen: list[int] = []
+    while len(chosen) < count:
+        best = int((values + following.points).argmax())
+        chosen.append(best)
+        placed[best] += 1
+        if placed[best] == left[best]:
+            break
+        depth = int(placed[best])
+        if depth == len(levels):
+            levels.append(score(lines, np.full(len(lines), depth)))
+        values[best] = levels[depth][best]
+        following.add(best)
+    found: Ints = lines[chosen]
+    return found
 
 
 def _best_heads(count: int, lines: Ints, score: Score) -> Ints:

@@ -7,20 +7,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.arrays.scores import normalise
 from hekla.scheduler.arrays.spread import Spread, SpreadOfClass
 from hekla.scheduler.company import SpreadRule
 from hekla.scheduler.crowd import NO_KIN
+from hekla.scheduler.evenness import DEFAULT_RULES, Evenness
 from hekla.scheduler.extension import Argument, NodeScore, PairScore, SchedulerPlugin
 from hekla.scheduler.families import NO_FAMILY
 from hekla.scheduler.matching import matches
-from hekla.scheduler.neighbours import DEFAULT_RULES, evenness, liking
+from hekla.scheduler.neighbours import liking
 from hekla.scheduler.plugins.predicates import counted_nodes, tolerates
 from hekla.scheduler.rows import Constraints
 from hekla.scheduler.session import PodClass, Session
 
 _GPU = "nvidia.com/gpu"
+_SPREAD_WEIGHT = "podtopologyspread.weight"
 
 
 class NodeOrder(SchedulerPlugin, NodeScore):
@@ -36,7 +39,7 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         "podaffinity.weight": Argument(int, 2),
         "tainttoleration.weight": Argument(int, 3),
         "imagelocality.weight": Argument(int, 1),
-        "podtopologyspread.weight": Argument(int, 2),
+        _SPREAD_WEIGHT: Argument(int, 2),
     }
 
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
@@ -77,6 +80,19 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         return bool(self._likes(constraints) or self._avoids() or self._is_liked(of) or self._spreads(of))
 
     def preference(self, of: PodClass, candidates: Ints) -> Floats:
+        total = self._regardless_of_spread(of, candidates)
+        if self._spreads(of):
+            total += self._evenness(of, candidates).points * self.arguments[_SPREAD_WEIGHT]
+        return total
+
+    def following(self, of: PodClass, candidates: Ints) -> Following | None:
+        if not self._spreads(of):
+            return None
+        regardless, evenness = self._regardless_of_spread(of, candidates), self._evenness(of, candidates)
+        counted = self.session.families.counts_itself(of.family)
+        return _Brothers(regardless, evenness, self.arguments[_SPREAD_WEIGHT], counted)
+
+    def _regardless_of_spread(self, of: PodClass, candidates: Ints) -> Floats:
         constraints, crowd = self.session.constraints(of), self.session.crowd
         total = np.zeros(len(candidates))
         if self._likes(constraints):
@@ -86,8 +102,6 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         if self._is_liked(of):
             points = liking(crowd, constraints.company, of.kin, candidates, len(self._nodes))
             total += points * self.arguments["podaffinity.weight"]
-        if self._spreads(of):
-            total += self._evenness(of, candidates) * self.arguments["podtopologyspread.weight"]
         return total
 
     def _is_liked(self, of: PodClass) -> bool:
@@ -97,9 +111,9 @@ class NodeOrder(SchedulerPlugin, NodeScore):
 
     def _spreads(self, of: PodClass) -> bool:
         wishes = of.family != NO_FAMILY or self._soft_rules(of)
-        return bool(wishes and self.arguments["podtopologyspread.weight"])
+        return bool(wishes and self.arguments[_SPREAD_WEIGHT])
 
-    def _evenness(self, of: PodClass, candidates: Ints) -> Floats:
+    def _evenness(self, of: PodClass, candidates: Ints) -> Evenness:
         session, crowd, constraints = self.session, self.session.crowd, self.session.constraints(of)
         rules = DEFAULT_RULES if of.family != NO_FAMILY else self._soft_rules(of)
         if of.family != NO_FAMILY:
@@ -107,7 +121,7 @@ class NodeOrder(SchedulerPlugin, NodeScore):
         else:
             counts = [crowd.matching(rule.term, leaving=False) for rule in rules]
         counted = [counted_nodes(session, constraints, rule) for rule in rules]
-        return evenness(crowd, rules, counts, counted, candidates, needs_labels=of.family == NO_FAMILY)
+        return Evenness(crowd, rules, counts, counted, candidates, needs_labels=of.family == NO_FAMILY)
 
     def _soft_rules(self, of: PodClass) -> Sequence[SpreadRule]:
         company = self.session.constraints(of).company
@@ -136,3 +150,16 @@ class NodeOrder(SchedulerPlugin, NodeScore):
             taints = [taint for taint in self._nodes[line].taints if taint.effect == "PreferNoSchedule"]
             raw[line] = sum(1.0 for taint in taints if not tolerates(tolerations, taint))
         return normalise(raw[candidates], self.arguments["tainttoleration.weight"], reverse=True)
+
+
+class _Brothers:
+    """What pods of one family make of the candidates: the more of them are near, the less is a node liked."""
+
+    def __init__(self, regardless: Floats, evenness: Evenness, weight: int, counted: bool) -> None:
+        self._regardless, self._evenness, self._weight, self._counted = regardless, evenness, weight, counted
+        self.points: Floats = regardless + evenness.points * weight
+
+    def add(self, at: int) -> None:
+        if self._counted:
+            changed = self._evenness.add(at)
+            self.points[changed] = self._regardless[changed] + self._evenness.points[changed] * self._weight
