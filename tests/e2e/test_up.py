@@ -87,6 +87,41 @@ def test_status_tells_that_the_api_server_cannot_start(tmp_path: Path) -> None:
     assert "simulated-0" not in done.stdout
 
 
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
+NARROW_QUEUE = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: narrow}
+spec: {weight: 1, capability: {cpu: 1}}
+"""
+PAIR = f"""
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {{name: pair}}
+spec:
+  queue: narrow
+  minAvailable: 1
+  schedulerName: volcano
+  tasks:
+  - name: t
+    replicas: 2
+    template:
+      metadata: {{annotations: {{{GATE}: "true"}}}}
+      spec: {{containers: [{{name: main, image: any, resources: {{requests: {{cpu: 1}}}}}}]}}
+"""
+
+
+def test_pods_wait_at_the_gate_of_their_queue_where_that_is_switched_on(tmp_path: Path) -> None:
+    gates = "--feature-gates=SchedulingGatesQueueAdmission=true"
+    with start_cluster(tmp_path / "data", "--nodes=0", "--simulated-nodes=1", gates) as cluster:
+        cluster.kubectl("apply", "-f", "-", stdin=NARROW_QUEUE)
+        cluster.wait_for("queue/narrow", ".status.state", "Open")
+        cluster.kubectl("apply", "-f", "-", stdin=PAIR)
+        cluster.wait_for("pod/pair-t-0", ".status.phase", "Running")
+        assert "schedulingGates" not in cluster.get("pod/pair-t-0")["spec"]
+        assert cluster.get("pod/pair-t-1")["spec"]["schedulingGates"] == [{"name": GATE}]
+
+
 @pytest.mark.parametrize("detached", [(), ("--detach",)])
 def test_a_full_disk_is_named(tmp_path: Path, detached: tuple[str, ...]) -> None:
     folder = tmp_path / "small"

@@ -35,6 +35,7 @@ PICKY_FILTER = """
             raise ValueError("two is too many")
         return []
 """
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
 GROUPS = [{"name": "one", "min": 1, "pods": [{"cpu": 1}]}, {"name": "two", "min": 1, "pods": [{"cpu": 2}]}]
 
 
@@ -84,6 +85,40 @@ def test_one_that_cannot_work_at_all_holds_everything_back_and_says_so(tmp_path:
             "Warning PluginFailed: scheduler plugin rogue failed: KeyError: 'no data'"
             in (found.events[f"PodGroup/{name}"])
         )
+
+
+RESERVER = """
+    def __init__(self, arguments, session):
+        super().__init__(arguments, session)
+        session.reservers.append(self.reserved)
+    def reserved(self, state, shape, count):
+        if count MEANT 0: raise KeyError('no data')
+"""
+
+
+@pytest.mark.parametrize(("point", "bound"), [("QueueOverused", None), ("GroupOrder", "n1")])
+@pytest.mark.parametrize("meant", [">", "<"], ids=["letting in", "placing"])
+def test_one_that_loses_count_of_pods_at_the_gate_is_lost_alone(
+    tmp_path: Path, point: str, bound: str | None, meant: str
+) -> None:
+    answer = {"QueueOverused": "    def queue_overused(self, queue): return False\n", "GroupOrder": ""}[point]
+    body = RESERVER.replace("MEANT", meant) + answer + "    def group_key(self, state): return 0.0\n"
+    waiting = {"cpu": 1, "gates": [{"name": GATE}], "annotations": {GATE: "true"}}
+    found = world(rogue(tmp_path, point, body), [{"name": "g", "min": 1, "pods": [waiting]}])
+    found.settle()
+    assert found.node_of("g-t-0") == bound
+    assert bound or found.waiting_of("g") == ("PluginFailed", "")
+
+
+@pytest.mark.parametrize("answer", ["np.bool_(False)", "False"])
+def test_a_verdict_is_the_same_in_numpys_words(tmp_path: Path, answer: str) -> None:
+    (tmp_path / "rogue.py").write_text(
+        HEAD.replace("POINT", "Verdict") + f"    def verdict(self, state): return {answer}"
+    )
+    config = parse_config('actions: "allocate"\ntiers: [{plugins: [{name: rogue}]}]', plugins_dir=tmp_path)
+    outcome = world(config, [{"name": "g", "min": 1, "phase": "Inqueue", "pods": [{"cpu": 9}]}]).cycle().groups[0]
+    assert outcome.condition is not None
+    assert outcome.condition.type == "Unschedulable"
 
 
 @pytest.mark.parametrize(
@@ -186,6 +221,9 @@ def test_what_makes_sense_is_taken_however_it_is_written(tmp_path: Path, point: 
         ("QueueRoom", "queue_room", "(-1, None)"),
         ("GroupEnqueueable", "group_enqueueable", "True"),
         ("GroupReady", "pods_missing", "'some'"),
+        ("GroupReady", "group_ready", "1"),
+        ("GroupReady", "group_ready", "'yes'"),
+        ("QueueOverused", "queue_overused", "0"),
         ("PodOrder", "pod_keys", "[1, 2]"),
     ],
 )

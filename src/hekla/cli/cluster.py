@@ -11,6 +11,7 @@ import click
 
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.output import print_table
+from hekla.cli.upstream_flags import queue_gates_option
 from hekla.errors import ApiError, Disconnected
 from hekla.local.layout import Layout
 from hekla.local.private_files import write_private
@@ -70,6 +71,7 @@ def size_options(command: Any) -> Any:
 @machine_options
 @click.option("--port", default=0, help="Port of the API server on 127.0.0.1 (0: the last one, or a free one).")
 @click.option("--scheduler-conf", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=None)
+@queue_gates_option
 @click.option("--detach", is_flag=True, help="Return when it is ready; `hekla down` stops it.")
 @click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
 def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:

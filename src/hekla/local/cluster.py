@@ -54,7 +54,7 @@ def run_cluster(
         supervisor = Supervisor(layout.status, settings.log_level)
         supervisor.open()
         try:
-            supervisor.launch(components.apiserver(layout, sockets))
+            supervisor.launch(components.apiserver(layout, sockets, queue_gates=settings.queue_gates))
             # 3. Certificates and tokens, made once; the kubeconfigs that hold them.
             credentials = _write_credentials(layout, sockets.port)
             _record_scheduler_conf(layout, settings.scheduler_conf)

@@ -47,6 +47,8 @@ class ClusterSettings:
     node_gpus: int = 0
     simulated_nodes: int = 0
     scheduler_conf: Path | None = None
+    queue_gates: bool = False
+    """Pods that ask for it wait at the gate of their queue."""
     images: Path | None = None
     """The table of images; None: the person's own, if there is one."""
     runtime: Literal["machine", "podman"] = "machine"
@@ -147,14 +149,16 @@ def controllers(layout: Layout, credentials: Credentials) -> Component:
     return Component(CONTROLLERS, run, layout.log_of(CONTROLLERS))
 
 
-def scheduler(layout: Layout, credentials: Credentials, conf: Path | None) -> Component:
+def scheduler(layout: Layout, credentials: Credentials, cluster: ClusterSettings) -> Component:
     async def run(ready: Ready) -> None:
         for key in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
             # NumPy's BLAS would start threads at import; nothing here multiplies matrices.
             os.environ.setdefault(key, "1")
         from hekla.scheduler import scheduler as volcano
 
-        settings = volcano.SchedulerSettings(scheduler_names=_SCHEDULERS, conf=conf)
+        settings = volcano.SchedulerSettings(
+            scheduler_names=_SCHEDULERS, conf=cluster.scheduler_conf, queue_gates=cluster.queue_gates
+        )
         async with _client(layout, credentials, "scheduler") as client:
             await volcano.run(
                 client, clock=SystemClock(), rng=random.SystemRandom(), settings=settings, ready=lambda: ready("")
@@ -225,7 +229,7 @@ def workers(layout: Layout, credentials: Credentials, settings: ClusterSettings,
     if settings.simulated_nodes:
         found.append(simulated_nodes(layout, credentials, settings))
     found.append(controllers(layout, credentials))
-    found.append(scheduler(layout, credentials, settings.scheduler_conf))
+    found.append(scheduler(layout, credentials, settings))
     return found
 
 

@@ -7,6 +7,7 @@ No I/O, no clock, no randomness: the same snapshot gives the same plan to the by
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from hekla.scheduler.answers import watch_answers
 from hekla.scheduler.blame import Guarded, PluginFailure, PluginLost, failure_of
@@ -62,13 +63,14 @@ def open_plugins(config: Config, session: Session, lost: Mapping[str, PluginFail
 def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -> OpenPlugin:
     if failure is not None:
         return OpenPlugin(entry.name, stand_in(entry.plugin, session, failure), frozenset())
-    listeners, movers = len(session.listeners), len(session.movers)
+    told: tuple[list[Any], ...] = (session.listeners, session.movers, session.reservers)
+    before = [len(listeners) for listeners in told]
     try:
         with session.timings.of(session.timings.plugins, (entry.name, OPENING)):
             plugin = entry.plugin(entry.arguments, session)
             watch_answers(plugin, session)
     except Exception as error:
         raise PluginLost(failure_of(entry.name, error)) from error
-    session.listeners[listeners:] = [Guarded(entry.name, listener) for listener in session.listeners[listeners:]]
-    session.movers[movers:] = [Guarded(entry.name, mover) for mover in session.movers[movers:]]
+    for listeners, start in zip(told, before):
+        listeners[start:] = [Guarded(entry.name, listener) for listener in listeners[start:]]
     return OpenPlugin(entry.name, plugin, entry.off)

@@ -349,7 +349,7 @@ class Tiers:
             for name, plugin in self._verdicts:
                 answer = self._timed_verdict(name, plugin, state)
                 if answer is not None:
-                    return answer
+                    return bool(answer)
         except Exception as error:
             self.unfit_after(error)
         return None
