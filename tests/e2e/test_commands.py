@@ -223,6 +223,8 @@ def test_why_tells_the_first_true_cause(cluster: LocalCluster) -> None:
     cluster.kubectl("delete", "queue", "why-gone")
     orphan = "  QueueUnusable: queue why-gone does not exist: make it, or name another in a new job"
     says("why-orphan", orphan)
+    (listed,) = [row for row in cluster.hekla("job", "list").stdout.splitlines() if row.startswith("why-orphan ")]
+    assert listed.split()[2] == "QueueUnusable"
     # The others find the cluster as they know it: what waits here has its share of the queue.
     cluster.kubectl("delete", "vcjob", "--all")
     eventually(lambda: not cluster.names("pod"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import signal
 import sys
@@ -28,12 +29,14 @@ from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.cli.cluster import machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
+from hekla.cli.image_tables import unused_table
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table, style
 from hekla.cli.submit import check_documents, require_kind, submit_all
 from hekla.clock import SystemClock
 from hekla.errors import AlreadyExists, Misuse, UsageError, told_error
+from hekla.local.layout import default_images
 
 if TYPE_CHECKING:
     from hekla.cli.display import Display
@@ -76,6 +79,10 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
         raise Misuse("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
+    if not (_is_there(cluster) or size["images"] or size["runtime"] != "machine" or default_images(os.environ)):
+        told = unused_table(file, jobs[0].obj)
+        if told:
+            click.echo(f"note: {told}", err=True)
     wish = _Wish(logs=not no_logs, detach=detach, json=output == "json", flags=cluster.flags())
     with _cluster_for(cluster, size) as (connection, private):
         one = _Run(connection, documents, wish, private)
