@@ -297,7 +297,7 @@ class Cache:
 
     def snapshot(self, cycle_id: str = "", *, now: float = 0.0) -> Snapshot:
         self._refresh()
-        tables = self._tables
+        tables, siblings = self._tables, self.siblings.snapshot()
         return Snapshot(
             cycle_id=cycle_id,
             columns=tables.columns,
@@ -309,11 +309,12 @@ class Cache:
             quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
             storage=self.storage.snapshot(),
             namespaces=dict(self._namespaces),
-            siblings=self.siblings.snapshot(),
+            siblings=siblings,
             strangers=tuple(self._strangers()),
             shapes=tuple(tables.shapes),
             requests=tables.requests[: len(tables.shapes)],
             resting=self._groups.resting(),
+            filed=self._groups.filed(siblings.keys),
             held=self._groups.held(),
         )
 

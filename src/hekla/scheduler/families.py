@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Ints
+from hekla.scheduler.filing import label_with, labels_in
 from hekla.scheduler.rows import Pod, PodStatus
-from hekla.scheduler.siblings import ANY_LABEL, Family, Label
+from hekla.scheduler.siblings import Family, Label
 from hekla.scheduler.snapshot import Group, Snapshot
 
 NO_FAMILY = -1
@@ -89,21 +90,23 @@ class Families:
 
     def _settled(self, filed: _Filed) -> Iterator[tuple[Pod, int]]:
         """Who may be meant and had a node when the cycle began."""
-        for resident in self._everybody()[filed]:
+        namespace, label = filed
+        at_rest = self._snapshot.filed.get(namespace, {}).get(label, ())
+        for resident in (*self._awake()[filed], *at_rest):
             for pod in resident.pods if isinstance(resident, Group) else (resident,):
                 line = self._lines.get(pod.node)
                 if line is not None and pod.holds_node and pod.status is not PodStatus.RELEASING:
                     yield pod, line
 
-    def _everybody(self) -> defaultdict[_Filed, list[Group | Pod]]:
+    def _awake(self) -> defaultdict[_Filed, list[Group | Pod]]:
         if self._residents is None:
             snapshot, keys = self._snapshot, self._siblings.keys
             self._lines = {node.name: line for line, node in enumerate(snapshot.nodes.rows)}
             self._residents = defaultdict(list)
-            for group in (*snapshot.groups, *snapshot.resting):
+            for group in snapshot.groups:
                 namespace = group.row.key.namespace
                 for key in keys.get(namespace, ()):
-                    for label in _labels_in(group, key):
+                    for label in labels_in(group, key):
                         self._residents[namespace, label].append(group)
             for pod in snapshot.strangers:
                 for filed in self._places(pod):
@@ -114,27 +117,10 @@ class Families:
         return [
             (pod.namespace, label)
             for key in self._siblings.keys.get(pod.namespace, ())
-            if (label := _label(pod, key)) is not None
+            if (label := label_with(pod, key)) is not None
         ]
 
 
 def _has_rules_of_its_own(pod: Pod) -> bool:
     company = pod.shape.constraints.company
     return company is not None and bool(company.spread)
-
-
-def _labels_in(group: Group, key: str) -> frozenset[Label]:
-    """Which labels with the key pods of a group have. Groups stay the same for many cycles."""
-    memo = ("labels", key)
-    found = group.memo.get(memo)
-    if not isinstance(found, frozenset):
-        labels = (_label(pod, key) for pod in group.pods)
-        found = group.memo[memo] = frozenset(label for label in labels if label is not None)
-    return found
-
-
-def _label(pod: Pod, key: str) -> Label | None:
-    if key == ANY_LABEL[0]:
-        return ANY_LABEL
-    value = pod.labels.get(key)
-    return None if value is None else (key, value)

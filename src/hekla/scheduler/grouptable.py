@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from hekla.api.meta import Key
+from hekla.scheduler.filing import Filing
 from hekla.scheduler.plan import GroupOutcome
 from hekla.scheduler.rows import PodGroup
-from hekla.scheduler.snapshot import Group, Holdings
+from hekla.scheduler.snapshot import Filed, Group, Holdings
 
 
 class GroupTable:
@@ -24,6 +25,7 @@ class GroupTable:
         self._order: list[Key] | None = None  # of the active ones
         self._resting: dict[Key, Group] = {}
         self._held: dict[str, Holdings] = {}
+        self._filing = Filing()
 
     def put(self, row: PodGroup) -> None:
         known = self.rows.get(row.key)
@@ -54,6 +56,7 @@ class GroupTable:
         """Have every group looked at again."""
         self._resting.clear()
         self._held.clear()
+        self._filing.clear()
         self._active = set(self.rows)
         self._order = None
 
@@ -70,6 +73,7 @@ class GroupTable:
                 self._active.discard(key)
                 self._order = None
                 self._resting[key] = group
+                self._filing.add(group)
                 held = self._held.get(group.row.queue) or Holdings.none(len(group.allocated))
                 self._held[group.row.queue] = held.plus(group)
 
@@ -91,6 +95,10 @@ class GroupTable:
     def resting(self) -> tuple[Group, ...]:
         return tuple(self._resting.values())
 
+    def filed(self, keys: Mapping[str, frozenset[str]]) -> Filed:
+        """The resting groups by labels of their pods with these keys, by namespace."""
+        return self._filing.snapshot(keys, self._resting.values())
+
     def held(self) -> Mapping[str, Holdings]:
         """By queue: what the resting groups hold."""
         return dict(self._held)
@@ -98,6 +106,7 @@ class GroupTable:
     def _wake(self, key: Key) -> None:
         group = self._resting.pop(key, None)
         if group is not None:
+            self._filing.remove(group)
             held = self._held[group.row.queue].minus(group)
             if held.groups:
                 self._held[group.row.queue] = held

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
 from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
-from hekla.scheduler.siblings import NO_SIBLINGS, Siblings
+from hekla.scheduler.siblings import NO_SIBLINGS, Label, Siblings
 from hekla.scheduler.storage import Storage
 
 Statuses = NDArray[np.int8]
@@ -119,6 +119,9 @@ class Holdings(msgspec.Struct, frozen=True, eq=False):
         return Holdings(self.groups - 1, self.holdings - group.holdings)
 
 
+Filed = Mapping[str, Mapping[Label, tuple[Group, ...]]]  # by namespace and label
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     cycle_id: str
@@ -136,4 +139,7 @@ class Snapshot:
     resting: tuple[Group, ...] = ()  # the others, in any order: a cycle has nothing to decide about them
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their labels
     siblings: Siblings = NO_SIBLINGS
+    filed: Filed = field(
+        default_factory=dict
+    )  # the resting groups whose pods have a label that siblings are filed under
     held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold
