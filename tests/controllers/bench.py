@@ -38,12 +38,13 @@ class Bench(Stage):
         self._supervisor: asyncio.Task[None] | None = None
         self.transport: BreaksAtWrite
         self.flags: dict[str, Any] = {}  # how the controllers are run when they are started next
+        self.lets_gangs_in = True
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         await self.open_server()
         tasks.create_task(builtins.run(self.client, clock=self.clock, rng=self.rng))
-        tasks.create_task(_play_cluster(self.client, self.rng))
+        tasks.create_task(self._play_cluster())
         self.transport = self._connection()
         self.start_controllers()
         await self.until(self.takes_jobs, "the default queue is open")
@@ -107,6 +108,21 @@ class Bench(Stage):
         alive = [pod for pod in pods if pod["status"].get("phase") == "Running"]
         return len(alive) == count and not any(map(is_deleting, pods))
 
+    async def _play_cluster(self) -> None:
+        groups, pods = Informer(self.client, POD_GROUP, rng=self.rng), Informer(self.client, POD, rng=self.rng)
+        async with asyncio.TaskGroup() as tasks:
+            groups.subscribe(lambda update: _start(tasks, self._let_in(update)))
+            pods.subscribe(lambda update: _start(tasks, _run_pod(self.client, update)))
+            tasks.create_task(groups.run())
+            tasks.create_task(pods.run())
+
+    async def _let_in(self, update: Update) -> None:
+        group = update.new
+        if self.lets_gangs_in and group is not None and not (group.get("status") or {}).get("phase"):
+            inqueue = {"status": {"phase": "Inqueue"}}
+            with contextlib.suppress(NotFound, Conflict):
+                await self.client.patch(POD_GROUP, name_of(group), inqueue, namespace_of(group))
+
     def _connection(self) -> BreaksAtWrite:
         return BreaksAtWrite(InProcessTransport(self.app))
 
@@ -151,24 +167,8 @@ class _Done(Exception):
     pass
 
 
-async def _play_cluster(client: Client, rng: random.Random) -> None:
-    groups, pods = Informer(client, POD_GROUP, rng=rng), Informer(client, POD, rng=rng)
-    async with asyncio.TaskGroup() as tasks:
-        groups.subscribe(lambda update: _start(tasks, _let_in(client, update)))
-        pods.subscribe(lambda update: _start(tasks, _run_pod(client, update)))
-        tasks.create_task(groups.run())
-        tasks.create_task(pods.run())
-
-
 def _start(tasks: asyncio.TaskGroup, work: Any) -> None:
     tasks.create_task(work)
-
-
-async def _let_in(client: Client, update: Update) -> None:
-    group = update.new
-    if group is not None and not (group.get("status") or {}).get("phase"):
-        with contextlib.suppress(NotFound, Conflict):
-            await client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Inqueue"}}, namespace_of(group))
 
 
 async def _run_pod(client: Client, update: Update) -> None:

@@ -50,7 +50,7 @@ from hekla.controllers.job.writer import JobWriter, Made, PodsFailed
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
 from hekla.controllers.strays import drop_strays
-from hekla.errors import ApiError, NotFound
+from hekla.errors import ApiError, HeklaError, NotFound
 from hekla.log import get_logger
 
 log = get_logger("job")
@@ -62,6 +62,7 @@ _PLUGIN = "plugin-"
 _LOOKED_AT_ONCE = 100
 _PAUSE_PER_POD = 0.000_05
 _LONGEST_PAUSE = 1.0
+_FIRST_STATUS_SECONDS = 1.0
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -79,6 +80,13 @@ class Scene(msgspec.Struct, frozen=True):
     def gate_is_open(self) -> bool:
         """Whether the scheduler has let the gang in: no pod is made before."""
         return self.group is not None and not is_deleting(self.group) and self.group_phase not in _GATE_CLOSED
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What a Job's pods are made with: its plugins, and its claims by name."""
+
+    plugins: list[Configured]
+    claims: dict[str, str]
 
 
 class JobController:
@@ -143,7 +151,7 @@ class JobController:
         if converges(job, order):
             await self._sync(scene, decision.evicted, uid_of(command) if command else "")
         else:
-            await self._kill(scene, order)
+            await self._kill(await self._begun(scene) if scene.group else scene, order)
         # 4. A Command goes once what it asked for is written down.
         if command:
             await self._commands.finish(job, command)
@@ -201,32 +209,36 @@ class JobController:
         await self._write.status_if_new(job, {key: value for key, value in status.items() if value}, killed=True)
 
     async def _sync(self, scene: Scene, evicted: Mapping[str, datetime], command: str) -> None:
+        # 1. What plugins will make is noted first, so that it is always cleaned up.
+        if scene.job.obj["spec"].get("plugins"):
+            scene = await self._begun(scene)
         job = scene.job
-        # 1. A new job becomes Pending. What plugins will make is noted first, so that it is always cleaned up.
-        if not job.phase:
-            status = new_status(job, count_pods(job, ()), JobPhase.PENDING, _plugin_records(job, self._plugins))
-            job = self._read_job(await self._write.status(job, status))
         # 2. What the pods need before they exist.
-        if await self._forward(job):
-            return
         # A job that is about to fail for want of retries starts nothing any more: its pods would run at once.
         wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not _has_used_up_retries(job))
-        plugins = await self._prepare(job, verify=bool(wanted.create))
-        claims = await self._claims(job)
-        if claims is None:
+        try:
+            ground = await self._ground(scene, verify=bool(wanted.create))
+        except HeklaError:
+            # Whatever holds it up, it is Pending.
+            await self._begun(scene)
+            raise
+        if ground is None:
             return
-        # 3. The gang, and why it waits.
-        if not _ends_with_its_gang(scene):
-            await self._ensure_group(job, scene.group)
+        # 3. Most gangs are let in at once: then one status tells that the Job is there, and what pods it has.
+        if not job.phase and scene.group is None:
+            self.runner.enqueue_after(job.key, _FIRST_STATUS_SECONDS)
+            return
         # 4. Pods.
-        made = await self._apply(job, wanted, claims, plugins, evicted, command)
+        made = await self._apply(job, wanted, ground, evicted, command)
         # 5. Status.
         gone = [pod.uid for pod in (*wanted.delete, *wanted.surplus)]
         # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
         awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *made.created)}
         counts = count_pods(job, scene.pods, gone, made.created, awaited)
         after = self._next_phase(job, JobAction.SYNC_JOB, counts)
-        records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in claims}}
+        if after.phase != JobPhase.PENDING:
+            job = (await self._begun(scene)).job
+        records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
         await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
         if made.created and answers_waiting_pods(job):
             # From now on they wait, and nothing else may happen that has somebody look until when.
@@ -235,6 +247,28 @@ class JobController:
             raise PodsFailed(f"Error creating pods: [{' '.join(made.failed)}]")
         if made.awaited:
             raise made.awaited
+
+    async def _begun(self, scene: Scene) -> Scene:
+        """The same with a Job that is Pending at least."""
+        job = scene.job
+        if job.phase:
+            return scene
+        status = new_status(job, count_pods(job, ()), JobPhase.PENDING, _plugin_records(job, self._plugins))
+        begun = self._read_job(await self._write.status(job, status))
+        return Scene(begun, scene.pods, scene.group)
+
+    async def _ground(self, scene: Scene, *, verify: bool) -> Ground | None:
+        """All that must be there before pods are; None when the Job was changed for it, and has to be read again."""
+        job = scene.job
+        if await self._forward(job):
+            return None
+        plugins = await self._prepare(job, verify=verify)
+        claims = await self._claims(job)
+        if claims is None:
+            return None
+        if not _ends_with_its_gang(scene):
+            await self._ensure_group(job, scene.group)
+        return Ground(plugins, claims)
 
     async def _forward(self, job: Job) -> bool:
         """A queue that extends to other clusters has its jobs say so; True when that was just written."""
@@ -304,14 +338,13 @@ class JobController:
         self,
         job: Job,
         wanted: Plan,
-        claims: dict[str, str],
-        plugins: list[Configured],
+        ground: Ground,
         evicted: Mapping[str, datetime],
         command: str,
     ) -> Made:
         if not (wanted.create or wanted.surplus or wanted.delete):
             return Made()
-        maker = PodMaker(job, claims=claims, plugins=plugins, evicted=evicted, rng=self._rng)
+        maker = PodMaker(job, claims=ground.claims, plugins=ground.plugins, evicted=evicted, rng=self._rng)
         try:
             made = await self._write.create_pods(job, maker, wanted.create, command=command)
         except PluginRefused as error:

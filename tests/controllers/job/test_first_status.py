@@ -1,0 +1,104 @@
+"""A Job's first status waits for its gang to be let in, so that one write tells of both; but it never waits long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hekla.api.kinds import JOB, POD_GROUP
+from hekla.client.informer import Update
+from tests import make
+from tests.controllers.bench import Bench, on_bench
+
+
+def follow_statuses(bench: Bench) -> list[dict[str, Any]]:
+    """Every status of a Job from here on."""
+    seen: list[dict[str, Any]] = []
+
+    def hear(update: Update) -> None:
+        status = (update.new or {}).get("status")
+        if status and (not seen or seen[-1] != status):
+            seen.append(status)
+
+    bench.watch(JOB, hear)
+    return seen
+
+
+def phases_of(job: dict[str, Any]) -> list[str]:
+    return [condition["status"] for condition in job["status"]["conditions"]]
+
+
+def test_the_first_status_of_a_job_that_is_let_in_counts_its_pods() -> None:
+    async def script(bench: Bench) -> None:
+        statuses = follow_statuses(bench)
+        await bench.create(make.new_job("demo", make.task("worker", 2)))
+        await bench.until_running(2)
+        first = statuses[0]
+        assert (first["state"]["phase"], first["pending"]) == ("Pending", 2)
+        assert phases_of(bench.job("demo")) == ["Pending", "Running"]
+
+    on_bench(script)
+
+
+def test_a_job_that_is_not_let_in_is_pending_soon() -> None:
+    async def script(bench: Bench) -> None:
+        bench.lets_gangs_in = False
+        await bench.create(make.new_job())
+        began = bench.clock.monotonic()
+        await bench.until_phase("Pending")
+        assert bench.clock.monotonic() - began <= 1.0
+        assert bench.store.objects(POD_GROUP)
+        assert not bench.pods()
+
+    on_bench(script)
+
+
+def test_a_job_that_cannot_begin_is_pending_at_once() -> None:
+    async def script(bench: Bench) -> None:
+        began = bench.clock.monotonic()
+        await bench.create(make.new_job(volumes=[{"mountPath": "/d", "volumeClaimName": "nothere"}]))
+        await bench.until_phase("Pending")
+        assert bench.clock.monotonic() == began
+        assert not bench.store.objects(POD_GROUP)
+
+    on_bench(script)
+
+
+def test_what_plugins_will_make_is_told_before_it_is_made() -> None:
+    async def script(bench: Bench) -> None:
+        bench.lets_gangs_in = False
+        await bench.create(make.new_job(plugins={"svc": []}))
+        await bench.until(lambda: bench.store.objects(POD_GROUP), "there is a gang")
+        assert bench.job("demo")["status"]["controlledResources"] == {"plugin-svc": "svc"}
+
+    on_bench(script)
+
+
+def test_a_job_suspended_before_its_first_status_was_pending() -> None:
+    async def script(bench: Bench) -> None:
+        bench.lets_gangs_in = False
+        job = await bench.create(make.new_job())
+        await bench.until(lambda: bench.store.objects(POD_GROUP), "there is a gang")
+        assert not bench.phase("demo")
+        await bench.command("AbortJob", job)
+        assert phases_of(await bench.until_phase("Aborted")) == ["Pending", "Aborting", "Aborted"]
+
+    on_bench(script)
+
+
+def test_a_job_without_pods_was_pending_before_it_runs() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 0), minAvailable=0))
+        assert phases_of(await bench.until_phase("Running")) == ["Pending", "Running"]
+
+    on_bench(script)
+
+
+def test_a_job_whose_pods_ran_before_its_first_status_was_pending() -> None:
+    async def script(bench: Bench) -> list[str]:
+        await bench.create(make.new_job())
+        await bench.until_running(1)
+        return phases_of(bench.job("demo"))
+
+    # The gang and the pod are written; the status comes from the controllers that were started next.
+    phases, _ = on_bench(script, break_at=3, before=True)
+    assert phases == ["Pending", "Running"]
