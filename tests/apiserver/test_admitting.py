@@ -145,6 +145,9 @@ def test_what_a_patch_adds_is_pruned_and_filled_in_like_everything_else() -> Non
         changed = await rig.client.update(WIDGET, {**plain, "spec": {"size": 3, "free": {"patch": patch}}})
         assert changed["spec"] == made["spec"]
         assert changed.keys() == made.keys()
+        null = [{"op": "add", "path": "/spec/parts", "value": None}]
+        with pytest.raises(Invalid, match=r"spec\.parts in body must be of type array"):
+            await rig.client.create(WIDGET, widget("null", free={"patch": null}))
         wrong = [{"op": "add", "path": "/metadata/labels", "value": 7}]
         with pytest.raises(InternalError, match="cannot unmarshal number"):
             await rig.client.create(WIDGET, widget("wrong", free={"patch": wrong}))

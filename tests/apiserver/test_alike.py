@@ -14,7 +14,7 @@ from hekla.apiserver import alike
 from hekla.apiserver.checking import check
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.schema import compile_schema
-from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
+from hekla.apiserver.shaping import WrongType, decode_shape, drop_nulls, fill_defaults, prune
 from hekla.client.rest import PatchStyle
 from hekla.errors import Invalid
 from tests.apiserver.rig import WIDGET, WIDGETS, Rig, with_server
@@ -47,10 +47,13 @@ def test_the_answer_is_that_of_the_walk_first_and_again(part: str, value: dict[s
         unknown: list[str] = []
         prune({part: deepcopy(value)}, CUSTOM, unknown)
         assert alike.pruned(obj, CUSTOM) == (set() if unknown else {part})
-        filled = {part: deepcopy(value)}
-        fill_defaults(filled, CUSTOM)
-        assert alike.fill(obj, CUSTOM) == {part}
-        assert obj == filled
+        for nulls in (True, False):
+            ours, filled = {part: deepcopy(value)}, {part: deepcopy(value)}
+            if not nulls:
+                drop_nulls(filled, CUSTOM)
+            fill_defaults(filled, CUSTOM)
+            assert alike.fill(ours, CUSTOM, nulls=nulls) == {part}
+            assert ours == filled
         assert alike.shaped({part: value}, BUILT_IN) == ({part} if _stays_shaped(part, value) else set())
         assert alike.right(obj, CUSTOM, frozenset({part})) == {part}, "what is known is not asked about"
 

@@ -14,7 +14,7 @@ from hekla.api.kinds import Obj
 from hekla.api.remembered import remembered
 from hekla.apiserver.checking import check
 from hekla.apiserver.schema import Node
-from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
+from hekla.apiserver.shaping import WrongType, decode_shape, drop_nulls, fill_defaults, prune
 
 _PARTS = ("spec", "status")
 _NOTHING = frozenset[str]()
@@ -37,11 +37,12 @@ def right(obj: Obj, schema: Node, known: frozenset[str] = _NOTHING) -> frozenset
     return known.union(name for name, node, part in _parts(obj, schema, known) if _has_no_problems(part, node))
 
 
-def fill(obj: Obj, schema: Node) -> frozenset[str]:
-    """Fill in a custom resource as `fill_defaults` would, but for what is outside these parts. Which parts."""
+def fill(obj: Obj, schema: Node, *, nulls: bool = False) -> frozenset[str]:
+    """Fill in a custom resource as `fill_defaults` would, after `drop_nulls` unless `nulls` are to stay; but for what
+    is outside these parts. Which parts."""
     parts = list(_parts(obj, schema, _NOTHING))
     for name, node, part in parts:
-        filled = _filled(part, node)
+        filled = _filled(part, node, nulls)
         if filled != part:
             obj[name] = _decode(filled)
     return frozenset(name for name, _, _ in parts)
@@ -78,7 +79,9 @@ def _has_no_problems(encoded: bytes, node: Node) -> bool:
 
 
 @remembered
-def _filled(encoded: bytes, node: Node) -> bytes:
+def _filled(encoded: bytes, node: Node, nulls: bool) -> bytes:
     spec = _decode(encoded)
+    if not nulls:
+        drop_nulls(spec, node)
     fill_defaults(spec, node)
     return _encode(spec)

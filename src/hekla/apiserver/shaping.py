@@ -1,7 +1,7 @@
 """Giving an object the shape of its kind: unknown fields go, defaults come, wrong types are named.
 
-`decode_shape` is for Kubernetes' own kinds and behaves as decoding into a Go struct does. `prune` and `fill_defaults`
-are for custom resources and follow their structural schema. All three change the object in place.
+`decode_shape` is for Kubernetes' own kinds and behaves as decoding into a Go struct does. `prune`, `drop_nulls` and
+`fill_defaults` are for custom resources and follow their structural schema. All change the object in place.
 """
 
 from __future__ import annotations
@@ -172,13 +172,32 @@ def _prune_object(value: Obj, node: Node, unknown: list[str], path: str) -> None
             del value[name]
 
 
-def fill_defaults(value: Any, node: Node, *, but: frozenset[str] = frozenset()) -> None:
-    """Fill in what a structural schema gives defaults for; a null where null is not allowed counts as absent.
+def drop_nulls(value: Any, node: Node, *, but: frozenset[str] = frozenset()) -> None:
+    """Take a null where a structural schema does not allow one for a field that is absent.
 
     Fields named in `but` are left as they are.
     """
     if isinstance(value, dict):
-        _drop_nulls(value, node)
+        properties = node.properties or {}
+        for name, below in list(value.items()):
+            child = properties.get(name)
+            if below is None and child is not None and child.type and not child.nullable:
+                del value[name]
+            elif isinstance(below, dict | list) and name not in but:
+                described = child or node.additional
+                if described is not None:
+                    drop_nulls(below, described)
+    elif isinstance(value, list) and node.items is not None:
+        for below in value:
+            drop_nulls(below, node.items)
+
+
+def fill_defaults(value: Any, node: Node, *, but: frozenset[str] = frozenset()) -> None:
+    """Fill in what a structural schema gives defaults for, in place of a null that is not allowed, too.
+
+    Fields named in `but` are left as they are.
+    """
+    if isinstance(value, dict):
         for name, child in node.defaults:
             if name not in value or (value[name] is None and not child.nullable):
                 value[name] = _copy(child.default)
@@ -191,16 +210,6 @@ def fill_defaults(value: Any, node: Node, *, but: frozenset[str] = frozenset()) 
     elif isinstance(value, list) and node.items is not None:
         for below in value:
             fill_defaults(below, node.items)
-
-
-def _drop_nulls(value: Obj, node: Node) -> None:
-    if None not in value.values():
-        return
-    properties = node.properties or {}
-    for name in [name for name, below in value.items() if below is None]:
-        child = properties.get(name)
-        if child is not None and child.type and not child.nullable:
-            del value[name]
 
 
 def _copy(value: Any) -> Any:

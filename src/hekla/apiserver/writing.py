@@ -32,7 +32,7 @@ from hekla.apiserver.pod_admission import PodAdmission
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
 from hekla.apiserver.services import carry_service
-from hekla.apiserver.shaping import WrongType, decode_shape, fill_defaults, prune
+from hekla.apiserver.shaping import WrongType, decode_shape, drop_nulls, fill_defaults, prune
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
 from hekla.apiserver.unattended import unattended_warnings
 from hekla.apiserver.validation import (
@@ -273,7 +273,8 @@ class Writer:
             raise InternalError(f"Internal error occurred: {error.why}") from None
         if resource.is_custom and resource.has_status:
             _keep(mutated, old or {}, "status")
-        self._default(resource, mutated)
+        # parity: a null that admission wrote is a value of the wrong type.
+        self._default(resource, mutated, nulls=True)
         return mutated
 
     def _assigning(self, key: Key, guard: Guard) -> Guard:
@@ -309,9 +310,12 @@ class Writer:
         if not options.quiet:
             _report(kind, unknown, options)
 
-    def _default(self, resource: Resource, obj: Obj) -> None:
+    def _default(self, resource: Resource, obj: Obj, *, nulls: bool = False) -> None:
         if resource.is_custom:
-            fill_defaults(obj, resource.schema, but=alike.fill(obj, resource.schema))
+            filled = alike.fill(obj, resource.schema, nulls=nulls)
+            if not nulls:
+                drop_nulls(obj, resource.schema, but=filled)
+            fill_defaults(obj, resource.schema, but=filled)
         else:
             defaulter = DEFAULTERS.get(resource.storage)
             if defaulter is not None:
