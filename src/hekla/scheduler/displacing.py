@@ -103,6 +103,9 @@ def _seek(
         rules = rules_for(contender)
         if rules is None or not make_room(session, tiers, trial, contender, rules):
             hopeless.add(_alike(contender))
+        else:
+            # What left for this one may have left room beside it.
+            hopeless.clear()
 
 
 def make_room(session: Session, tiers: Tiers, statement: Statement, contender: Contender, rules: Rules) -> bool:

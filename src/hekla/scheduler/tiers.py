@@ -117,6 +117,8 @@ class Tiers:
         self._subgroup_ready = self._all(SubgroupReady)
         self._overused = self._all(QueueOverused)
         self._room = self._all(QueueRoom)
+        # Whether a queue may turn overused while it still has room: then it is asked before each turn.
+        self.may_overuse_room = not {id(plugin) for plugin in self._overused} <= {id(plugin) for plugin in self._room}
         self._filters = self._all(NodeFilter)
         self._scores = self._all(NodeScore)
         names = {id(opened.plugin): opened.name for tier in tiers for opened in tier}

@@ -71,7 +71,7 @@ def execute(session: Session, tiers: Tiers) -> None:
             _say_held_back(heap, tiers)
             continue
         _, _, work = heapq.heappop(heap)
-        alone = not heap and not queues
+        alone = not heap and not queues and not tiers.may_overuse_room
         _take_turn(session, tiers, work, alone)
         if work.is_left:
             heapq.heappush(heap, (tiers.group_key(work.state), work.tiebreak, work))
@@ -319,7 +319,11 @@ def _give_up(session: Session, tiers: Tiers, work: _Work, positions: Ints, run: 
     free: Floats = session.free_later()
     error = explain(session, tiers, run.of, free)
     named_role = bool(state.group.roles[run.role])
-    stop = not (_goes_on(state, run.role) if work.subgroup is None else _subgroup_goes_on(state, work.subgroup))
+    if work.subgroup is None:
+        # What is ready already loses nothing by going on, where nobody demands its minimum.
+        stop = not _goes_on(state, run.role) and not tiers.group_ready(state)
+    else:
+        stop = not _subgroup_goes_on(state, work.subgroup)
     # Without a role each pod is tried, and each fails alike; with one the first failure speaks for all of them.
     told = positions[:1] if named_role or stop else positions
     state.errors.update((position, error) for position in told.tolist())

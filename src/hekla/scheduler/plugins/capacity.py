@@ -76,12 +76,11 @@ class Capacity(
 
     # Order
 
-    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+    def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         if self._tree is None:
             return (-queue.priority, *self._rank(queue.name))
-        # Two leaves are compared where their ways from the root part: what they have in common is equal anyway.
-        way = [rank for name in self._tree.way_down(queue.name) for rank in self._rank(name)]
-        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), *way)
+        way = _Way([(name, self._rank(name)) for name in self._tree.way_down(queue.name)])
+        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), way)
 
     def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
         return 0.0 if self._tree is None else -float(self._tree.common_depth(queue.name, contender.name))
@@ -264,3 +263,26 @@ class Capacity(
             account = accounts[name] = Account(queue, ceilings[name], guaranteed[name], below)
             account.deserved = np.maximum(self._columns.row(queue.deserved), guaranteed[name]).tolist()
         return accounts
+
+
+class _Way:
+    """From below the root down to a queue, with what each queue on the way holds of its share.
+
+    Two are compared where they part and nowhere else: what lies below does not tell equals apart.
+    """
+
+    def __init__(self, steps: Sequence[tuple[str, tuple[float, float]]]) -> None:
+        self._steps = steps
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Way) and (parting := self._parting(other))[0] == parting[1]
+
+    def __lt__(self, other: _Way) -> bool:
+        mine, theirs = self._parting(other)
+        return mine < theirs
+
+    def _parting(self, other: _Way) -> tuple[tuple[float, float], tuple[float, float]]:
+        for (mine, rank), (theirs, their_rank) in zip(self._steps, other._steps):
+            if mine != theirs:
+                return rank, their_rank
+        return (0.0, 0.0), (0.0, 0.0)
