@@ -236,6 +236,9 @@ def test_time_runs_while_a_turn_is_waited_for() -> None:
 class NoToken:
     """A program that hands out tokens, and hangs."""
 
+    def at_hand(self) -> None:
+        return None
+
     async def token(self, refused: str = "") -> str:
         await asyncio.Event().wait()
         return ""
@@ -296,10 +299,22 @@ def test_a_stream_cut_short_is_told() -> None:
     with_server(Server([head + b"3\r\nabc\r\n"], closes_after=1), test)
 
 
-async def _read_into(read: list[bytes], transport: HttpTransport) -> None:
-    async with transport.stream(Request("GET", "/")) as answer:
+async def _read_into(read: list[bytes], transport: HttpTransport, timeout: float = 60) -> None:
+    async with transport.stream(Request("GET", "/", timeout=timeout)) as answer:
         async for chunk in answer.chunks:
             read.append(chunk)
+
+
+def test_a_stream_that_falls_silent_is_over_in_its_time() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def test(transport: HttpTransport) -> None:
+        read: list[bytes] = []
+        with pytest.raises(Disconnected, match="no answer in time"):
+            await _read_into(read, transport, timeout=0.05)
+        assert read == [b"abc"]
+
+    with_server(Server([head + b"3\r\nabc\r\n"]), test)
 
 
 def test_a_stream_that_is_refused_carries_the_refusal() -> None:

@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal, TypedDict
 
 import msgspec
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, Obj
-from hekla.api.meta import name_of
+from hekla.api.meta import name_of, revision_of
 from hekla.client.informer import Informer, Update
+from hekla.client.inprocess import InProcessTransport, Message
 from hekla.client.partial import follow_partly
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, Request, StreamedAnswer
@@ -22,6 +23,9 @@ from hekla.client.watch import follow, watch_many
 from hekla.errors import Expired, TooManyRequests
 from tests.apiserver.rig import WIDGET, Rig, config_map, soon, with_server
 from tests.transports import Cutting, Disturbed, refusal
+
+_Receive = Callable[[], Awaitable[Message]]
+_Send = Callable[[Message], Awaitable[None]]
 
 
 def test_a_watch_that_is_cut_again_and_again_loses_nothing_and_never_lists_again() -> None:
@@ -44,6 +48,29 @@ def test_a_watch_that_is_cut_again_and_again_loses_nothing_and_never_lists_again
         assert heard == [*[f"c{number}" for number in range(20)], "c7 gone"]
         assert cutting.lists == 1
         assert cutting.streams > 5
+
+    with_server(scenario)
+
+
+def test_a_watch_that_falls_silent_is_given_up_in_time_and_nothing_is_lost() -> None:
+    async def scenario(rig: Rig) -> None:
+        silent: list[str] = []
+
+        async def serve(scope: Message, receive: _Receive, send: _Send) -> None:
+            if b"watch=true" not in scope["query_string"] or silent:
+                await rig.app(scope, receive, send)
+                return
+            silent.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200})
+            await asyncio.Event().wait()
+
+        informer = Informer(Client(InProcessTransport(serve)), CONFIG_MAP, rng=random.Random(1))
+        task = asyncio.create_task(informer.run())
+        await informer.synced()
+        made = await rig.client.create(CONFIG_MAP, config_map("unheard"))
+        assert await informer.wait_for(revision_of(made), 400)
+        assert silent
+        task.cancel()
 
     with_server(scenario)
 

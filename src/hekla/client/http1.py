@@ -7,6 +7,7 @@ out is what no API server asks of a client: redirects, cookies, compression, pro
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
@@ -56,7 +57,7 @@ class Connection(asyncio.Protocol):
     """Carries one exchange at a time: `request`, then `whole` or `head` and `chunks`."""
 
     def __init__(self) -> None:
-        self._deadline: float | None = None
+        self._deadline = math.inf
         self._overdue = False
         self._timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
@@ -83,7 +84,7 @@ class Connection(asyncio.Protocol):
         """Of the answer at hand."""
         return Headers(self._headers)
 
-    def request(self, data: bytes, *, deadline: float | None = None) -> None:
+    def request(self, data: bytes, *, deadline: float = math.inf) -> None:
         """Send a request, complete with its body. The connection must be reusable.
 
         Who waits for the answer longer than until `deadline`, in the loop's time, gets a TimeoutError.
@@ -128,16 +129,16 @@ class Connection(asyncio.Protocol):
             await self._progress()
 
     def abandon(self) -> None:
-        self._deadline = None
+        self._deadline = math.inf
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
 
-    def _keep_time(self, deadline: float | None) -> None:
+    def _keep_time(self, deadline: float) -> None:
         """One timer serves all requests of a minute: it is not worth setting one for an answer that comes at once."""
         self._deadline = deadline
-        if deadline is None or (self._timer is not None and self._timer.when() <= deadline):
+        if deadline == math.inf or (self._timer is not None and self._timer.when() <= deadline):
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -145,7 +146,7 @@ class Connection(asyncio.Protocol):
 
     def _look_at_time(self) -> None:
         self._timer = None
-        if self._complete or self._deadline is None:
+        if self._complete or self._deadline == math.inf:
             return
         if asyncio.get_running_loop().time() < self._deadline:
             self._keep_time(self._deadline)

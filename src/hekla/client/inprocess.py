@@ -6,6 +6,7 @@ For simulation: with a memory store and a virtual clock the whole system then ru
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -39,14 +40,15 @@ class InProcessTransport:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
         exchange = _Exchange(request.body)
+        chunks = exchange.read(asyncio.get_running_loop().time() + request.timeout)
         serving = asyncio.create_task(self._serve(self._scope(request), exchange))
         try:
             await exchange.started.wait()
             if exchange.status >= 300:
-                body = b"".join([chunk async for chunk in exchange.read()])
-                yield StreamedAnswer(exchange.status, exchange.headers, exchange.read(), body)
+                body = b"".join([chunk async for chunk in chunks])
+                yield StreamedAnswer(exchange.status, exchange.headers, chunks, body)
             else:
-                yield StreamedAnswer(exchange.status, exchange.headers, exchange.read())
+                yield StreamedAnswer(exchange.status, exchange.headers, chunks)
         finally:
             exchange.gone.set()
             serving.cancel()
@@ -118,6 +120,13 @@ class _Exchange:
         self.chunks.put_nowait(None)
         self.started.set()
 
-    async def read(self) -> AsyncIterator[bytes]:
-        while (chunk := await self.chunks.get()) is not None:
+    async def read(self, deadline: float) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout_at(None if deadline == math.inf else deadline):
+                    chunk = await self.chunks.get()
+            except TimeoutError as error:
+                raise Disconnected("no answer in time") from error
+            if chunk is None:
+                return
             yield chunk

@@ -65,12 +65,11 @@ class Moved(Generic[F]):
     changes: list[tuple[ChangeType, F]]
 
 
-async def follow_partly(
+def follow_partly(
     client: Client, kind: Kind, form: type[F], *, rng: random.Random
 ) -> AsyncIterator[Listed[F] | Moved[F]]:
     """All of a kind in parts, then every change for ever, as `follow_source`."""
-    async for news in follow_source(_Parts(client, kind, _Reader(kind, form)), rng=rng):
-        yield news
+    return follow_source(_Parts(client, kind, _Reader(kind, form)), rng=rng)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -253,10 +254,10 @@ class Client:
                 yield line
 
     async def stream_many_lines(
-        self, path: str, *, accept: str = "application/json"
+        self, path: str, *, accept: str = "application/json", timeout: float = math.inf
     ) -> AsyncGenerator[builtins.list[bytes], None]:
         """The same, those that came together at once."""
-        request = Request("GET", path, headers={**self._headers, "Accept": accept})
+        request = Request("GET", path, headers={**self._headers, "Accept": accept}, timeout=timeout)
         async with self.transport.stream(request) as answer:
             _check_streamed(answer)
             pending = b""
@@ -265,8 +266,6 @@ class Client:
                 pending = lines.pop()
                 if lines:
                     yield lines
-                # A fast writer must not keep everything else from running.
-                await asyncio.sleep(0)
             if pending:
                 yield [pending]
 

@@ -28,6 +28,9 @@ _MARGIN_SECONDS = 10.0
 
 
 class TokenSource(Protocol):
+    def at_hand(self) -> str | None:
+        """The token to send now; None when it has to be waited for, with `token`."""
+
     async def token(self, refused: str = "") -> str:
         """The token to send now. `refused` is one that a server has just turned down: look for a newer one."""
 
@@ -35,6 +38,9 @@ class TokenSource(Protocol):
 @dataclass(frozen=True, slots=True)
 class FixedToken:
     value: str
+
+    def at_hand(self) -> str:
+        return self.value
 
     async def token(self, refused: str = "") -> str:
         return self.value
@@ -47,7 +53,13 @@ class FileToken:
         self._value = self._read()
         self._read_at = clock.monotonic()
 
+    def at_hand(self) -> str:
+        return self._current("")
+
     async def token(self, refused: str = "") -> str:
+        return self._current(refused)
+
+    def _current(self, refused: str) -> str:
         if refused == self._value or self._clock.monotonic() - self._read_at >= _FILE_SECONDS:
             self._read_at = self._clock.monotonic()
             # It may be just being replaced. The old one may still do; if not, the server says so and we look again.
@@ -81,6 +93,9 @@ class ExecToken:
         self._clock = clock
         self._asking = asyncio.Lock()
         self.credential = ask_program(plugin, environment)
+
+    def at_hand(self) -> str | None:
+        return None if self._is_stale("") else self.credential.token
 
     async def token(self, refused: str = "") -> str:
         if self._is_stale(refused):

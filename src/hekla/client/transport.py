@@ -22,6 +22,7 @@ import msgspec
 
 from hekla.client.http1 import Broken, Connection
 from hekla.client.tokens import TokenSource
+from hekla.client.turns import Turns
 from hekla.errors import Disconnected
 
 USUAL_SECONDS = 60.0
@@ -38,7 +39,7 @@ _NOT_IN_A_PATH = re.compile(r"[^!-~]")
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """What is asked, complete. `path` carries the query; `timeout` is for the whole answer, streams have none."""
+    """What is asked, complete. `path` carries the query; `timeout` is for the whole answer, also of a stream."""
 
     method: str
     path: str
@@ -80,7 +81,7 @@ class Transport(Protocol):
         """Raises Disconnected when no whole answer came."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
-        """An answer read as it comes, with no deadline of its own."""
+        """An answer read as it comes."""
 
     async def close(self) -> None: ...
 
@@ -108,18 +109,19 @@ class HttpTransport:
         self._socket_path = socket_path
         self._tokens = tokens
         self._fixed = _line("Host", url.netloc.rpartition("@")[2])
-        self._turns = asyncio.Semaphore(connections)
+        self._turns = Turns(connections)
         self._kept: list[Connection] = []
         self._open: set[Connection] = set()
 
     async def send(self, request: Request) -> Answer:
         try:
             deadline = asyncio.get_running_loop().time() + request.timeout
-            await self._take_turn(deadline)
+            if not self._turns.take_at_once():
+                await self._turns.take(deadline)
             try:
                 return await self._send_with_token(request, deadline)
             finally:
-                self._turns.release()
+                self._turns.give_back()
         except (OSError, TimeoutError) as error:
             raise self._disconnected(request, error) from error
 
@@ -127,15 +129,16 @@ class HttpTransport:
     async def stream(self, request: Request) -> AsyncIterator[StreamedAnswer]:
         # Streams live long: they get connections of their own so that they never starve requests.
         try:
-            connection = await self._connect()
+            deadline = asyncio.get_running_loop().time() + request.timeout
+            connection = await self._connect(deadline)
             try:
-                token = await self._tokens.token() if self._tokens else ""
-                connection.request(self._encode(request, token))
+                token = await self._token(deadline)
+                connection.request(self._encode(request, token), deadline=deadline)
                 await connection.head()
                 body = await connection.whole() if connection.status >= 300 else b""
                 if connection.status == _UNAUTHORIZED and self._tokens:
                     # Who asks again will do so with what there is then.
-                    await self._tokens.token(refused=token)
+                    await self._token(deadline, refused=token)
                 yield StreamedAnswer(connection.status, connection.headers, connection.chunks(), body)
             finally:
                 self._let_go(connection)
@@ -149,26 +152,25 @@ class HttpTransport:
         # Connections are closed in the next turn of the loop.
         await asyncio.sleep(0)
 
-    async def _take_turn(self, deadline: float) -> None:
-        if self._turns.locked():
-            async with asyncio.timeout_at(deadline):
-                await self._turns.acquire()
-        else:
-            await self._turns.acquire()
-
     async def _send_with_token(self, request: Request, deadline: float) -> Answer:
         if self._tokens is None:
             return await self._ask(request, "", deadline)
-        async with asyncio.timeout_at(deadline):
-            token = await self._tokens.token()
+        token = self._tokens.at_hand()
+        if token is None:
+            token = await self._token(deadline)
         answer = await self._ask(request, token, deadline)
         if answer.status == _UNAUTHORIZED:
             # Nothing was done. The token may have been replaced since we read it.
-            async with asyncio.timeout_at(deadline):
-                newer = await self._tokens.token(refused=token)
+            newer = await self._token(deadline, refused=token)
             if newer != token:
                 return await self._ask(request, newer, deadline)
         return answer
+
+    async def _token(self, deadline: float, refused: str = "") -> str:
+        if self._tokens is None:
+            return ""
+        async with _until(deadline):
+            return await self._tokens.token(refused)
 
     async def _ask(self, request: Request, token: str, deadline: float) -> Answer:
         data = self._encode(request, token)
@@ -210,7 +212,7 @@ class HttpTransport:
         self._open.discard(connection)
         connection.abandon()
 
-    async def _connect(self, deadline: float = math.inf) -> Connection:
+    async def _connect(self, deadline: float) -> Connection:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout_at(min(deadline, loop.time() + _CONNECT_SECONDS)):
             if self._socket_path is not None:
@@ -248,6 +250,10 @@ def _line(name: str, value: str) -> str:
     if line.count("\n") + line.count("\r") != 2:
         raise ValueError("a header holds a line break")
     return line
+
+
+def _until(deadline: float) -> asyncio.Timeout:
+    return asyncio.timeout_at(None if deadline == math.inf else deadline)
 
 
 def _describe(error: BaseException) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
@@ -95,7 +94,7 @@ async def watch_many(
     """`watch`, with the changes that came together at once."""
     query = _query(resource_version, label_selector, field_selector)
     named: set[Key] = set()
-    async with aclosing(_watched_lines(client, kind, f"{kind.path(namespace)}?{query}")) as batches:
+    async with aclosing(_watched_lines(client, f"{kind.path(namespace)}?{query}")) as batches:
         async for lines in batches:
             changes, trouble = _read(kind, lines, view, named)
             if changes:
@@ -106,23 +105,12 @@ async def watch_many(
 
 def watch_all(client: Client, kind: Kind, resource_version: str) -> AsyncGenerator[list[bytes], None]:
     """The changes of all objects of a kind as the server sends them."""
-    return _watched_lines(client, kind, f"{kind.path()}?{_query(resource_version)}")
+    return _watched_lines(client, f"{kind.path()}?{_query(resource_version)}")
 
 
-async def _watched_lines(client: Client, kind: Kind, path: str) -> AsyncGenerator[list[bytes], None]:
+def _watched_lines(client: Client, path: str) -> AsyncGenerator[list[bytes], None]:
     # The server ends the stream itself; one that does not is a connection whose other end is gone.
-    deadline = asyncio.get_running_loop().time() + _WATCH_SECONDS + _GRACE_SECONDS
-    # Closed when it is left, for whatever reason: the connection must not live until somebody finds it.
-    async with aclosing(client.stream_many_lines(path)) as stream:
-        while True:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    lines = await anext(stream)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise Disconnected(f"watch {kind.plural}: silent for too long") from None
-            yield lines
+    return client.stream_many_lines(path, timeout=_WATCH_SECONDS + _GRACE_SECONDS)
 
 
 def _query(resource_version: str, label_selector: str = "", field_selector: str = "") -> str:
@@ -172,7 +160,7 @@ def _change(kind: Kind, line: bytes, view: View | None, named: set[Key]) -> Chan
     return Change(_TYPES[change.type], change.object)
 
 
-async def follow(
+def follow(
     client: Client,
     kind: Kind,
     namespace: str | None = None,
@@ -185,8 +173,7 @@ async def follow(
 ) -> AsyncIterator[list[Change] | Relisted]:
     """First a Relisted, then every change for ever, as `follow_source`."""
     source = _Whole(client, kind, namespace, label_selector, field_selector, view)
-    async for news in follow_source(source, rng=rng, on_trouble=on_trouble):
-        yield news
+    return follow_source(source, rng=rng, on_trouble=on_trouble)
 
 
 @dataclass(frozen=True, slots=True)
