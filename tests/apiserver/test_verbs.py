@@ -192,6 +192,15 @@ def test_a_pod_gets_the_defaults_a_cluster_gives() -> None:
     with_server(script)
 
 
+@pytest.mark.parametrize(("asked", "given"), [(-5, 1), (0, 0), (7, 7)])
+def test_a_pod_has_a_second_to_end_where_it_asked_for_less_than_none(asked: int, given: int) -> None:
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(POD, pod(terminationGracePeriodSeconds=asked))
+        assert made["spec"]["terminationGracePeriodSeconds"] == given
+
+    with_server(script)
+
+
 def test_priority_comes_from_the_class() -> None:
     async def script(rig: Rig) -> None:
         made = await rig.client.create(POD, pod(priorityClassName="system-node-critical"))

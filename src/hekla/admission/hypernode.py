@@ -1,4 +1,4 @@
-"""HyperNodes: members are selected in one way, and patterns must be patterns."""
+"""HyperNodes: the patterns that select their members must be patterns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from hekla.api.kinds import Obj
 
 # What upstream's patterns do not know, though Python's do: looking around, and referring back.
 _UNKNOWN_GROUP = re.compile(r"(?<!\\)(?:\\\\)*(\(\?(?:=|!|<=|<!))")
-_WAYS = ("exactMatch", "regexMatch", "labelMatch")
-_NO_WAY = "Either ExactMatch or RegexMatch or LabelMatch must be specified"
-_TOO_MANY_WAYS = "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"
 _BACK_REFERENCE = re.compile(r"(?<!\\)(?:\\\\)*(\\[1-9])")
 
 
 def validate_hyper_node(node: Obj) -> str:
     for member in (node.get("spec") or {}).get("members") or ():
-        # On a real cluster the definition's own rules say this first.
-        ways = [way for way in _WAYS if (member.get("selector") or {}).get(way) is not None]
-        if len(ways) != 1:
-            return _TOO_MANY_WAYS if ways else _NO_WAY
         pattern = ((member.get("selector") or {}).get("regexMatch") or {}).get("pattern")
         fault = _fault(pattern) if pattern is not None else ""
         if fault:

@@ -11,6 +11,7 @@ from hekla.api.scheduling import QUEUE_GATE
 
 _BUDGETS = (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_INT64 = 1 << 63
 
 
 def add_queue_gate(pod: Obj) -> None:
@@ -40,6 +41,8 @@ def _budget_message(key: str, value: str) -> str:
     number = value.removesuffix("%")
     if not _INTEGER.fullmatch(number):
         return f'invalid value strconv.Atoi: parsing "{number}": invalid syntax for {key}'
+    if not -_INT64 <= int(number) < _INT64:
+        return f'invalid value strconv.Atoi: parsing "{number}": value out of range for {key}'
     if value.endswith("%"):
         if not 1 <= int(number) <= 99:
             return f'invalid value <"{value}"> for {key}, it must be a valid percentage which between 1% ~ 99%'

@@ -22,6 +22,9 @@ _QOS_RESOURCES = ("cpu", "memory")
 def default_pod(pod: Obj) -> None:
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        # parity: less than no time is a second.
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("tolerations", [])
     present = {(each.get("key"), each.get("effect", "NoExecute")) for each in spec["tolerations"]}
     everything = any(not each.get("key") and each.get("operator") == "Exists" for each in spec["tolerations"])

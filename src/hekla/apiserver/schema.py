@@ -30,6 +30,7 @@ class Node:
         "enum",
         "format",
         "has_default",
+        "has_rules",
         "int_or_string",
         "is_text",
         "items",
@@ -44,6 +45,7 @@ class Node:
         "properties",
         "quantity",
         "required",
+        "rules",
         "strategy",
         "type",
     )
@@ -75,6 +77,8 @@ class Node:
         self.strategy: tuple[str, ...] = ()
         self.any_of: tuple[Node, ...] = ()
         self.one_of: tuple[Node, ...] = ()
+        self.rules: tuple[tuple[str, str], ...] = ()  # in CEL, with what to say when one is broken
+        self.has_rules = False  # here or below
 
 
 ANYTHING = Node()
@@ -136,6 +140,10 @@ def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:
     if not node.int_or_string:
         node.any_of = tuple(_child(each, lookup) for each in schema.get("anyOf") or ())
         node.one_of = tuple(_child(each, lookup) for each in schema.get("oneOf") or ())
+    rules = schema.get("x-kubernetes-validations") or ()
+    node.rules = tuple((each["rule"], each.get("message") or f"failed rule: {each['rule']}") for each in rules)
+    below = [*(node.properties or {}).values(), node.additional, node.items]
+    node.has_rules = bool(node.rules) or any(child is not None and child.has_rules for child in below)
 
 
 def _child(schema: Obj, lookup: Lookup | None) -> Node:

@@ -31,6 +31,7 @@ from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
 from hekla.apiserver.pod_admission import PodAdmission
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
+from hekla.apiserver.rules import rule_problems
 from hekla.apiserver.services import carry_service
 from hekla.apiserver.shaping import WrongType, decode_shape, drop_nulls, fill_defaults, prune
 from hekla.apiserver.store.store import KEEP, Entry, Guard, Keep, Key, Remove, Store
@@ -329,6 +330,7 @@ class Writer:
         if resource.is_custom:
             fields = {name: value for name, value in obj.items() if name != "metadata"}
             problems += check(fields, resource.schema, old=old, but=alike.right(obj, resource.schema, as_it_was))
+            problems += rule_problems(fields, resource.schema, problems, old)
         elif "spec" not in as_it_was:
             validator = VALIDATORS.get(resource.storage)
             problems += validator(obj) if validator is not None else []

@@ -268,3 +268,16 @@ def test_an_answer_that_only_converges_is_told_once_and_changes_nothing(policy: 
         assert actions[told] <= 2
 
     on_bench(script)
+
+
+def test_a_command_that_names_no_action_asks_for_a_look() -> None:
+    async def script(bench: Bench) -> None:
+        job = await bench.create(make.new_job("demo", make.task("worker", 2)))
+        await bench.until_running(2)
+        await bench.command("", job)
+        await bench.settle()
+        assert bench.store.objects(COMMAND) == []
+        assert "ExecuteAction" not in {one["reason"] for one in (await bench.client.list(EVENT)).items}
+        assert bench.job("demo")["status"]["state"]["phase"] == "Running"
+
+    on_bench(script)

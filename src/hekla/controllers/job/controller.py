@@ -140,7 +140,8 @@ class JobController:
             self._waiting[job.uid] = waiting
         for reply in decision.announce:
             self._tell(job, NORMAL, "ExecuteAction", f"Execute action {reply.action} after {reply.delay_text}")
-        order = Order(str(command.get("action") or "")) if command else decision.order
+        # parity: a Command that names no action asks for a look.
+        order = Order(str(command.get("action") or JobAction.SYNC_JOB)) if command else decision.order
         if order.action != JobAction.SYNC_JOB:
             cause = order.occurrence.event if order.occurrence else "Command"
             pod = order.occurrence.pod if order.occurrence else ""

@@ -1,0 +1,88 @@
+"""CEL rules of definitions, as far as they are evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hekla.api.crds import load_crds
+from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, HYPER_NODE, Obj
+from hekla.apiserver.rules import compile_rule
+from hekla.apiserver.store.store import Key
+from hekla.errors import Invalid
+from tests.apiserver.rig import Rig, with_server
+
+ONE_AT_MOST = "(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) <= 1"
+NO_WAY = "Either ExactMatch or RegexMatch or LabelMatch must be specified"
+TWO_WAYS = "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"
+EXACT: Obj = {"exactMatch": {"name": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "holds"),
+    [
+        ("has(self.a) || has(self.b)", {"b": {}}, True),
+        ("has(self.a) || has(self.b)", {"c": 1}, False),
+        ("has(self.a) && !has(self.b)", {"a": 0}, True),
+        ("has(self.a) && !has(self.b)", {"a": 0, "b": 0}, False),
+        ("!has(self.a) || has(self.b) && has(self.c)", {"a": 1, "b": 1}, False),
+        ("has(self.a.b)", {"a": {"b": None}}, True),
+        ("has(self.a.b)", {"a": "text"}, False),
+        (ONE_AT_MOST, {}, True),
+        (ONE_AT_MOST, {"a": 1, "b": 1}, False),
+        ("3 - 1 - 1 == 1", {}, True),
+        ("has(self.a) ? has(self.b) : has(self.c)", {"c": 1}, True),
+    ],
+)
+def test_a_rule_about_what_is_there(rule: str, value: Obj, holds: bool) -> None:
+    compiled = compile_rule(rule)
+    assert compiled is not None
+    assert bool(compiled(value)) is holds
+
+
+@pytest.mark.parametrize("rule", ["self.a == 'x'", "size(self) > 1", "has(self.a) ||", "(has(self.a)", "has(self.a) 1"])
+def test_a_rule_about_more_is_none_of_ours(rule: str) -> None:
+    assert compile_rule(rule) is None
+
+
+def hyper_node(name: str, *selectors: Any, **spec: Any) -> Obj:
+    members = [{"type": "Node", "selector": selector} for selector in selectors]
+    return {"metadata": {"name": name}, "spec": {"tier": 1, "members": members, **spec}}
+
+
+def test_a_broken_rule_is_told_in_the_real_servers_words() -> None:
+    async def script(rig: Rig) -> None:
+        for definition in load_crds():
+            await rig.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        both = {**EXACT, "regexMatch": {"pattern": "x"}}
+        for node, told in (
+            (hyper_node("a", EXACT, {}), f"spec.members[1].selector: Invalid value: {NO_WAY}"),
+            (hyper_node("b", both), f"spec.members[0].selector: Invalid value: {TWO_WAYS}"),
+            (
+                hyper_node("c", {}, tierName=7),
+                '[spec.tierName: Invalid value: "integer": spec.tierName in body must be of type string: "integer", '
+                "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+                "correct the existing errors to complete validation]",
+            ),
+        ):
+            with pytest.raises(Invalid) as refused:
+                await rig.client.create(HYPER_NODE, node)
+            assert str(refused.value).endswith(f" is invalid: {told}")
+        await rig.client.create(HYPER_NODE, hyper_node("d", EXACT, {"labelMatch": {}}))
+
+    with_server(script)
+
+
+def test_what_got_in_before_the_rule_may_stay() -> None:
+    async def script(rig: Rig) -> None:
+        for definition in load_crds():
+            await rig.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        stored = {**hyper_node("old", {}), "apiVersion": HYPER_NODE.api_version, "kind": HYPER_NODE.kind}
+        stored["metadata"] = {"name": "old", "uid": "u", "generation": 1}
+        await rig.store.write(Key("topology.volcano.sh/hypernodes", "", "old"), lambda _: stored)
+        await rig.client.patch(HYPER_NODE, "old", {"spec": {"tier": 2}})
+        with pytest.raises(Invalid, match=NO_WAY):
+            await rig.client.patch(HYPER_NODE, "old", {"spec": {"members": [{"type": "HyperNode", "selector": {}}]}})
+
+    with_server(script)
