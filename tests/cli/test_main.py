@@ -72,6 +72,36 @@ def test_an_unknown_command_is_named_and_a_near_one_proposed(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("job list --bad", "unknown flag: --bad"),
+        ("job list -x", "unknown shorthand flag: 'x' in -x"),
+        ("job list --scheduler", "flag needs an argument: --scheduler"),
+        ("job list -S", "flag needs an argument: 'S' in -S"),
+        (
+            "job run --name a --replicas many",
+            'invalid argument "many" for "-r, --replicas" flag: strconv.ParseInt: parsing "many": invalid syntax',
+        ),
+        (
+            "queue create --weight 1.5",
+            'invalid argument "1.5" for "-w, --weight" flag: strconv.ParseInt: parsing "1.5": invalid syntax',
+        ),
+    ],
+)
+def test_vcctl_complains_of_a_command_line_in_one_line_of_upstreams_words(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_program(hekla, words.split(), name="vcctl") == EXIT_FAILED
+    assert capsys.readouterr().err == f"Error: {told}\n"
+
+
+def test_a_group_of_vcctl_that_does_not_know_a_verb_shows_those_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(hekla, ["job", "frobnicate"], name="vcctl") == 0
+    assert "suspend" in capsys.readouterr().out
+    assert run_program(hekla, ["job", "frobnicate"]) == EXIT_MISUSE
+
+
+@pytest.mark.parametrize(
     "words", [["run"], ["run", "a.yaml", "--detatch"], ["up", "--nodes", "many"], ["lint", "-o", "x", "f"]]
 )
 def test_a_misused_command_line_is_not_taken_for_a_job_that_cannot_be_placed(

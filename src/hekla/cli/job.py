@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -59,6 +60,8 @@ def run(cluster: ClusterOptions, filename: str, name: str, **words: Any) -> None
     """
     connection = cluster.connection()
     if filename:
+        if is_vcctl() and not Path(filename).exists():
+            raise UsageError(f"failed to read file, err: open {filename}: no such file or directory")
         documents = read_manifest(filename)
     else:
         if not name:

@@ -171,8 +171,13 @@ def _say_failure(error: BaseException, program: str) -> int:
 
 def _say_misuse(error: click.ClickException, program: str) -> int:
     if program == "vcctl":
+        from hekla.cli.vcctl_misuse import asked_for_help, in_upstreams_words
+
+        if help_text := asked_for_help(error):
+            click.echo(help_text)
+            return 0
         # parity: one line, and the status that scripts around vcctl know.
-        click.echo(f"Error: {error.format_message()}", err=True)
+        click.echo(f"Error: {in_upstreams_words(error)}", err=True)
         return EXIT_FAILED
     error.show()
     # Not click's 2: that says of a job that it cannot be placed.
