@@ -7,7 +7,7 @@ its own wishes is part of it, so that nobody needs the pod itself later.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hekla.api.kinds import Obj
@@ -111,9 +111,11 @@ class _Reader:
         ]
 
     def rule(self, item: Obj) -> SpreadRule:
-        term = PodTerm(str(item.get("topologyKey") or ""), self._selector(item), (self._namespace,))
+        selector = self._selector(item)
+        term = PodTerm(str(item.get("topologyKey") or ""), selector, (self._namespace,))
         return SpreadRule(
-            term=term,
+            # parity: to kube-scheduler a selector that selects everybody selects nobody, apart from the pod itself.
+            term=replace(term, selector=selector or None),
             max_skew=int(item.get("maxSkew") or 1),
             hard=item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
             min_domains=int(item.get("minDomains") or 1),

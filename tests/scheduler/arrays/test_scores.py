@@ -22,8 +22,17 @@ def test_spreading_prefers_free_and_balanced_nodes_with_whole_numbers() -> None:
     used = np.array([[0, 0], [2000, 0], [0, 0]])
     spread = Spread(allocatable, used, used, np.zeros_like(used), [], 1, 0, 1)
     score = SpreadOfClass(spread, (1000.0, 2 * GI), [(0, 1000.0), (1, 2 * GI)], False)
-    # free: (75+75)/2, (25+75)/2, (66+75)/2; balance: 100, 100-25, 100-4.17
-    assert score(None, 0).tolist() == [75 + 100, 50 + 75, 70 + 95]
+    # free: (75+75)/2, (25+75)/2, (66+75)/2; balance before: 100, 75, 100, after: 100, 75, 95; half the change around 75
+    assert score(None, 0).tolist() == [75 + 75, 50 + 75, 70 + 72]
+
+
+def test_what_improves_the_balance_of_a_node_gets_more_than_what_keeps_it() -> None:
+    allocatable = np.array([[4000, 8 * GI]] * 3)
+    used = np.array([[3000, 0], [0, 0], [0, 4 * GI]])
+    spread = Spread(allocatable, np.zeros_like(used), used, np.zeros_like(used), [], 0, 0, 1)
+    score = SpreadOfClass(spread, (0.0, 4 * GI), [(0, 0.0), (1, 4 * GI)], False)
+    # before: 62, 100, 75; after: 87, 75, 50
+    assert score(None, 0).tolist() == [87, 62, 62]
 
 
 def test_a_node_that_is_more_than_full_by_what_is_assumed_counts_as_full_and_not_as_free() -> None:
