@@ -62,8 +62,11 @@ def test_pods_of_one_template_share_a_shape_and_its_constraints() -> None:
 
 def test_resource_names_have_their_units() -> None:
     amounts = read_amounts(
-        {"cpu": "1500m", "memory": "2Gi", "pods": "3", "nvidia.com/gpu": "2", "count/x": "9", "storage": "1"}
-    )
+        {
+            "cpu": "1500m", "memory": "2Gi", "pods": "3", "nvidia.com/gpu": "2", "count/x": "9", "storage": "1",
+            "requests.cpu": "1500m", "limits.cpu": "2", "requests.nvidia.com/gpu": "2",
+        }
+    )  # fmt: skip
     assert amounts == {"cpu": 1500, "memory": 2 << 30, "pods": 3, "nvidia.com/gpu": 2000}
     shown = [show_amount(name, amount) for name, amount in amounts.items()]
     assert shown == ["1500m", "2Gi", "3", "2"]

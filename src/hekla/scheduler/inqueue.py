@@ -8,7 +8,6 @@ from hekla.scheduler.arrays.resources import MEMORY, Floats, Ints
 from hekla.scheduler.rows import show_amount
 
 _MEBIBYTE = 1 << 20
-_OF_QUOTAS = "requests."
 
 
 def lacking(names: Sequence[str], columns: Ints, asked: Floats, left: Floats, most: Floats, limit: str) -> str:
@@ -16,9 +15,8 @@ def lacking(names: Sequence[str], columns: Ints, asked: Floats, left: Floats, mo
 
     `most` is what there could be with nobody else inside, and `limit` says so after the amount.
     """
-    told = [column for column in columns.tolist() if names[column].removeprefix(_OF_QUOTAS) not in names[:column]]
-    hopeless = [column for column in told if asked[column] > most[column]]
-    amounts = [(column, most, limit) if column in hopeless else (column, left, "left") for column in told]
+    hopeless = [column for column in columns.tolist() if asked[column] > most[column]]
+    amounts = [(column, most, limit) if column in hopeless else (column, left, "left") for column in columns.tolist()]
     return "; ".join(
         f"{names[column]}: {show_amount(names[column], asked[column])} asked, "
         f"{show_amount(names[column], _rounded(names[column], there[column]))} {word}"
@@ -28,7 +26,7 @@ def lacking(names: Sequence[str], columns: Ints, asked: Floats, left: Floats, mo
 
 def nowhere(names: Sequence[str], columns: Ints, asked: Floats, total: Floats) -> str:
     """What no node has at all; empty where there is some of everything."""
-    absent = [column for column in columns.tolist() if not total[column] and not names[column].startswith(_OF_QUOTAS)]
+    absent = [column for column in columns.tolist() if not total[column]]
     return "; ".join(
         f"no node has {names[column]}: {show_amount(names[column], asked[column])} asked" for column in absent
     )

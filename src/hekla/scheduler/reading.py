@@ -271,7 +271,8 @@ def _read_node_groups(affinity: Obj) -> NodeGroups | None:
 
 
 def _is_scalar(name: str) -> bool:
-    if name.startswith("count/"):
+    # What only quotas count, beside the resource itself: no node has any of it.
+    if name.startswith(("count/", "requests.")):
         return False
     return "/" in name or name == "ephemeral-storage" or name.startswith(("hugepages-", "attachable-volumes-"))
 
