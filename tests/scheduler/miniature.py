@@ -239,7 +239,9 @@ def group_object(given: dict[str, Any]) -> Obj:
         if short in given:
             spec[long] = given[short]
     if "needs" in given:
-        spec["minResources"] = resources(given["needs"])
+        # As the controllers write it: what quotas count stands beside the resource itself.
+        needs = resources(given["needs"])
+        spec["minResources"] = {**needs, **{f"requests.{name}": amount for name, amount in needs.items()}}
     if "partitions" in given:
         spec["subGroupPolicy"] = [subgroup_policy(given["partitions"])]
     return {
