@@ -70,6 +70,8 @@ def test_our_own_fields_are_explained(crds: dict[str, dict[str, Any]]) -> None:
         ("Queue", ("spec", "dequeueStrategy"), "traverse"),
         ("PodGroup", ("spec", "queue"), "default"),
         ("PodGroup", ("spec", "subGroupPolicy", "[]", "subGroupSize"), 1),
+        ("ColocationConfiguration", ("spec", "memoryQos", "highRatio"), 100),
+        ("ColocationConfiguration", ("spec", "memoryQos", "minRatio"), 0),
     ],
 )
 def test_defaults_are_upstreams(

@@ -143,6 +143,14 @@ JOB_FLOW = Kind("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows", True, ("jf
 JOB_TEMPLATE = Kind("flow.volcano.sh", "v1alpha1", "JobTemplate", "jobtemplates", True, ("jt",), ("status",))
 HYPER_NODE = Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",), ("status",))
 NUMA_TOPOLOGY = Kind("nodeinfo.volcano.sh", "v1alpha1", "Numatopology", "numatopologies", False, ("numatopo",))
+NODE_SHARD = Kind("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", False, ("nsh",), ("status",))
+COLOCATION_CONFIGURATION = Kind(
+    "config.volcano.sh",
+    "v1alpha1",
+    "ColocationConfiguration",
+    "colocationconfigurations",
+    subresources=("status",),
+)
 
 BUILT_IN_KINDS: tuple[Kind, ...] = (
     NAMESPACE, NODE, POD, SERVICE, ENDPOINTS, CONFIG_MAP, SECRET, EVENT, SERVICE_ACCOUNT, PERSISTENT_VOLUME,
@@ -153,7 +161,8 @@ BUILT_IN_KINDS: tuple[Kind, ...] = (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )  # fmt: skip
 VOLCANO_KINDS: tuple[Kind, ...] = (
-    JOB, CRON_JOB, COMMAND, QUEUE, POD_GROUP, JOB_FLOW, JOB_TEMPLATE, HYPER_NODE, NUMA_TOPOLOGY,
+    JOB, CRON_JOB, COMMAND, QUEUE, POD_GROUP, JOB_FLOW, JOB_TEMPLATE, HYPER_NODE, NUMA_TOPOLOGY, NODE_SHARD,
+    COLOCATION_CONFIGURATION,
 )  # fmt: skip
 
 _BY_TYPE = {(kind.api_version, kind.kind): kind for kind in BUILT_IN_KINDS + VOLCANO_KINDS}
