@@ -45,6 +45,7 @@ SERVICE = {
     "spec": {"selector": {"app": "web"}, "clusterIP": "None"},
 }
 Given = dict[str, list[dict[str, Any]]]
+Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # nodes and pods
 
 
 def alike(role: str, topology: str) -> dict[str, Any]:
@@ -149,6 +150,71 @@ def test_pods_of_a_service_go_where_kube_scheduler_sends_them(bare_plane: Contro
     assert ours != unserved, "the Service makes no difference: this shows nothing"
 
 
+PREEMPTING = SPREADING.replace("allocate, backfill", "allocate, preempt, backfill")
+CLASSES = {"urgent": 1000, "whenever": 1}
+
+
+def test_as_few_leave_for_the_urgent_as_with_kube_scheduler(bare_plane: ControlPlane, tmp_path: Path) -> None:
+    """Four full nodes, on which two of the urgent need two places each, and one a node to itself."""
+    (tmp_path / "conf").write_text(PREEMPTING)
+    nodes = [{"name": f"n{number}", "cpu": 4, "memory": "16Gi"} for number in range(4)]
+    common = [{"name": f"c{number}", "cpu": 1, "class": "whenever"} for number in range(16)]
+    urgent = [{"name": f"u{number}", "cpu": size, "class": "urgent"} for number, size in enumerate((2, 2, 4))]
+    given = {"nodes": nodes, "pods": common}
+    theirs = uvloop.run(displace(bare_plane, given, urgent, "default-scheduler", tmp_path))
+    ours = uvloop.run(displace(bare_plane, given, urgent, "volcano", tmp_path))
+    for where, pods in (theirs, ours):
+        assert violations(where, pods) == []
+        assert {"u0", "u1", "u2"} <= {pod["metadata"]["name"] for pod in pods if _is_placed(pod)}
+    assert fullness(ours[1]) >= fullness(theirs[1])
+    assert len(ours[1]) == len(theirs[1]) == 16 - 8 + 3
+
+
+async def displace(
+    plane: ControlPlane, given: Given, urgent: list[dict[str, Any]], scheduler: str, directory: Path
+) -> Outcome:
+    """What is left once the urgent, who come when everybody else has a place, have theirs."""
+    async with client_from_files([plane.kubeconfig]) as client:
+        await wipe(client)
+        for name, value in CLASSES.items():
+            metadata = {"apiVersion": kinds.PRIORITY_CLASS.api_version, "kind": "PriorityClass"}
+            await client.create(kinds.PRIORITY_CLASS, {**metadata, "metadata": {"name": name}, "value": value})
+        await create(client, given, scheduler)
+        with running(plane, scheduler, directory):
+            await until(lambda: are_all(client, _is_placed))
+            await create(client, {"nodes": [], "pods": urgent}, scheduler)
+            await until(lambda: are_all(client, _is_placed))
+        return (await client.list(kinds.NODE)).items, (await client.list(kinds.POD, NAMESPACE)).items
+
+
+def test_a_gate_holds_a_pod_and_nobody_else(bare_plane: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text(SPREADING)
+    gate = {"gates": [{"name": "example.com/later"}]}
+    pods = [{"name": f"p{number}", "cpu": 1, **(gate if number % 2 else {})} for number in range(6)]
+    given = {"nodes": [{"name": "n1", "cpu": 6}], "pods": pods}
+    for scheduler in ("default-scheduler", "volcano"):
+        assert uvloop.run(open_gates(bare_plane, given, scheduler, tmp_path)) == (["p0", "p2", "p4"], 6), scheduler
+
+
+async def open_gates(plane: ControlPlane, given: Given, scheduler: str, directory: Path) -> tuple[list[str], int]:
+    """Who has a place while the gates are shut, and how many once they are open."""
+    async with client_from_files([plane.kubeconfig]) as client:
+        await wipe(client)
+        await create(client, given, scheduler)
+        with running(plane, scheduler, directory):
+            await until(lambda: are_all(client, lambda pod: _is_placed(pod) or _is_gated(pod)))
+            early = [pod for pod in (await client.list(kinds.POD, NAMESPACE)).items if _is_placed(pod)]
+            for pod in filter(_is_gated, (await client.list(kinds.POD, NAMESPACE)).items):
+                change = {"spec": {"schedulingGates": None}}
+                await client.patch(kinds.POD, pod["metadata"]["name"], change, NAMESPACE)
+            await until(lambda: are_all(client, _is_placed))
+        return sorted(pod["metadata"]["name"] for pod in early), len((await client.list(kinds.POD, NAMESPACE)).items)
+
+
+def _is_gated(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("schedulingGates"))
+
+
 async def place_in_turn(
     plane: ControlPlane, given: Given, service: dict[str, Any] | None, scheduler: str, directory: Path
 ) -> list[str]:
@@ -166,9 +232,6 @@ async def place_in_turn(
             await client.delete(kinds.SERVICE, service["metadata"]["name"], NAMESPACE)
         placed = {pod["metadata"]["name"]: pod for pod in (await client.list(kinds.POD, NAMESPACE)).items}
         return [str(placed[pod["name"]]["spec"]["nodeName"]) for pod in given["pods"]]
-
-
-Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 async def place(plane: ControlPlane, given: Given, scheduler: str, directory: Path) -> Outcome:
@@ -191,8 +254,9 @@ async def create(client: Client, given: Given, scheduler: str) -> None:
         made = pod_object({**pod, "scheduler": scheduler}, pod["name"] if grouped else None)
         made["metadata"]["namespace"] = NAMESPACE
         made["spec"]["containers"][0]["image"] = "any"
+        made["spec"]["terminationGracePeriodSeconds"] = 0
         if grouped:
-            group = {"apiVersion": kinds.POD_GROUP.api_version, **group_object({"name": pod["name"], "min": 1})}
+            group = {"apiVersion": kinds.POD_GROUP.api_version, **group_object({**pod, "min": 1})}
             group["metadata"]["namespace"] = NAMESPACE
             await client.create(kinds.POD_GROUP, group)
         await client.create(kinds.POD, made)

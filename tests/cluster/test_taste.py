@@ -5,6 +5,7 @@ Pods of every kind are given to it one after the other. Before each, our own cor
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ from hekla.api import kinds
 from hekla.api.kinds import Obj, kind_of
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from hekla.errors import NotFound
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import open_plugins
@@ -35,6 +37,7 @@ pytestmark = pytest.mark.cluster
 OTHER = "other-team"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+STORAGE = (kinds.PERSISTENT_VOLUME, kinds.PERSISTENT_VOLUME_CLAIM)
 PODS = 25
 
 
@@ -60,6 +63,8 @@ async def follow(plane: ControlPlane, dice: Dice, directory: Path) -> None:
                 if not node:
                     await client.delete(kinds.POD, pod["metadata"]["name"], pod["metadata"]["namespace"])
         assert choices > PODS // 3, "nothing to choose from: this shows nothing"
+        with contextlib.suppress(NotFound):
+            await client.delete(kinds.SERVICE, "web", NAMESPACE)
 
 
 async def furnish(client: Client, dice: Dice) -> list[Obj]:
@@ -71,14 +76,30 @@ async def furnish(client: Client, dice: Dice) -> list[Obj]:
     for number in range(dice.randint(3, 8)):
         node = dice.node(f"n{number}")
         await client.update_status(kinds.NODE, {**await client.create(kinds.NODE, node), "status": node["status"]})
-    if await client.find(kinds.SERVICE, "web", NAMESPACE) is not None:
-        await client.delete(kinds.SERVICE, "web", NAMESPACE)
+    for obj in (each for number in range(3) for each in volume_of(f"n{number}")):
+        if await client.find(kind_of(obj), obj["metadata"]["name"], obj["metadata"].get("namespace")) is None:
+            made = await client.create(kind_of(obj), obj)
+            await client.update_status(kind_of(obj), {**made, "status": {"phase": "Bound"}})
     if dice.happens(0.5):
         spec = {"selector": {"app": "a"}, "clusterIP": "None"}
         metadata = {"name": "web", "namespace": NAMESPACE}
         await client.create(kinds.SERVICE, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
-    found = [await everything(client, kind) for kind in (kinds.NODE, kinds.NAMESPACE, kinds.SERVICE)]
+    looked_at = (kinds.NODE, kinds.NAMESPACE, kinds.SERVICE, *STORAGE)
+    found = [await everything(client, kind) for kind in looked_at]
     return [obj for objects in found for obj in objects]
+
+
+def volume_of(node: str) -> tuple[Obj, Obj]:
+    """A volume that is on one node, and the claim that has it."""
+    term = {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": "local"}
+    claim = {"namespace": NAMESPACE, "name": node}
+    spec = {"capacity": {"storage": "1Gi"}, "local": {"path": "/data"}, "claimRef": claim, **common}
+    spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": node}, "spec": spec}
+    metadata = {**claim, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    wanted = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": node, **common}
+    return volume, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": wanted}
 
 
 async def everything(client: Client, kind: kinds.Kind) -> list[Obj]:
@@ -161,6 +182,7 @@ class Dice(random.Random):
             "affinity": (0.6, self.affinity),
             "nodeSelector": (0.1, lambda: {"disk": "ssd"}),
             "topologySpreadConstraints": (0.3, self.spread),
+            "volumes": (0.1, self.volumes),
         }
         spec |= {field: make() for field, (chance, make) in rules.items() if self.happens(chance)}
         labels = {"app": self.choice("abc"), **({"tier": self.choice("xy")} if self.happens(0.5) else {})}
@@ -256,6 +278,10 @@ class Dice(random.Random):
                 {},
             ]
         )
+
+    def volumes(self) -> list[Obj]:
+        """On one of three nodes, or a claim that does not exist, as all of them do in the other namespace."""
+        return [{"name": "data", "persistentVolumeClaim": {"claimName": self.choice(["n0", "n1", "n2", "lost"])}}]
 
     def spread(self) -> list[Obj]:
         return [self.rule(key) for key in self.sample([ZONE, HOST, "disk"], self.randint(1, 2))]
