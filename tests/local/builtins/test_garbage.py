@@ -174,9 +174,11 @@ def test_a_kind_that_comes_back_with_another_scope_is_collected_where_it_is_now(
     async def script(rig: Rig) -> None:
         of_the_cluster = deepcopy(WIDGETS)
         of_the_cluster["spec"]["scope"] = "Cluster"
-        defined = await rig.client.create(CUSTOM_RESOURCE_DEFINITION, of_the_cluster)
+        await rig.client.create(CUSTOM_RESOURCE_DEFINITION, of_the_cluster)
         await asyncio.sleep(QUIET)
-        await rig.client.update(CUSTOM_RESOURCE_DEFINITION, {**defined, "spec": WIDGETS["spec"]})
+        await rig.client.delete(CUSTOM_RESOURCE_DEFINITION, "widgets.example.org")
+        await asyncio.sleep(QUIET)
+        await rig.define_widgets()
         await asyncio.sleep(QUIET)
         stranger = {"metadata": {"name": "owner", "uid": "another"}}
         await rig.client.create(WIDGET, {**owned("child", stranger), "spec": {"size": 1}})
