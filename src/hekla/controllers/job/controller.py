@@ -57,7 +57,7 @@ log = get_logger("job")
 
 _GATE_CLOSED = ("", PodGroupPhase.PENDING)
 # A look at a Job is mostly waiting for answers; with few workers, a thousand small jobs wait for each other.
-_WORKERS = 128
+_WORKERS = 256
 _PLUGIN = "plugin-"
 _LOOKED_AT_ONCE = 100
 _PAUSE_PER_POD = 0.000_05
