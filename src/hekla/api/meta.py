@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from hekla.api.kinds import Kind, Obj
 
+_LONGEST_COUNT = 18
+
 
 class Key(NamedTuple):
     """Where an object lives. Not its identity: that is the uid."""
@@ -76,6 +78,11 @@ def owner_reference(owner: Obj, kind: Kind) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def count_of(text: str) -> int | None:
+    """The number that a label or an annotation is; None for what is none, or is too long to be one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT else None
 
 
 def copy_of(value: Any) -> Any:

@@ -15,6 +15,7 @@ from hekla.api.meta import (
     Key,
     annotations_of,
     controller_of,
+    count_of,
     is_deleting,
     key_of,
     labels_of,
@@ -204,8 +205,8 @@ def _spec(pod: Obj, min_member: int) -> Obj:
 
 
 def _min_member(owner_annotations: Mapping[str, str]) -> int:
-    text = owner_annotations.get(GROUP_MIN_MEMBER, "")
-    return int(text) if text.isdigit() else 1
+    count = count_of(owner_annotations.get(GROUP_MIN_MEMBER, ""))
+    return 1 if count is None else count
 
 
 def _topology(annotations: Mapping[str, str]) -> Obj | None:
@@ -213,9 +214,9 @@ def _topology(annotations: Mapping[str, str]) -> Obj | None:
         return None
     mode = annotations.get(_TOPOLOGY_MODE, "").lower()
     topology: Obj = {"mode": mode if mode in ("hard", "soft") else "hard"}
-    tier = annotations.get(_TOPOLOGY_TIER, "")
-    if tier.isdigit():
-        topology["highestTierAllowed"] = int(tier)
+    tier = count_of(annotations.get(_TOPOLOGY_TIER, ""))
+    if tier is not None:
+        topology["highestTierAllowed"] = tier
     return topology
 
 

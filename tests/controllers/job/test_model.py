@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from hekla.api.kinds import Obj
-from hekla.controllers.job.model import read_job
+from hekla.controllers.job.model import read_job, read_pod
 from tests import make
 
 
@@ -22,6 +22,15 @@ def scaled(job: Obj, **metadata: object) -> Obj:
     after["spec"]["tasks"][0]["replicas"] = 5
     after["status"] = {"state": {"phase": "Running"}}
     return after
+
+
+@pytest.mark.parametrize(
+    ("version", "ours"), [("0", True), ("12", True), ("", False), ("-1", False), ("\u00b2", False), ("9" * 5000, False)]
+)
+def test_a_pod_whose_version_is_no_number_is_none_of_ours(version: str, ours: bool) -> None:
+    pod = make.job_pod(a_job())
+    pod["metadata"]["annotations"]["volcano.sh/job-version"] = version
+    assert (read_pod(pod) is not None) is ours
 
 
 @pytest.mark.parametrize(

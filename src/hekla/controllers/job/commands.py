@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hekla.api.batch import JOB_VERSION
 from hekla.api.kinds import COMMAND, Obj
-from hekla.api.meta import annotations_of, is_deleting, key_of, name_of, namespace_of, revision_of, uid_of
+from hekla.api.meta import annotations_of, count_of, is_deleting, key_of, name_of, namespace_of, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.recorder import NORMAL, Recorder
 from hekla.client.rest import Client
@@ -34,7 +34,8 @@ class JobCommands:
             return None
         for command in sorted(waiting, key=_order):
             begun = annotations_of(command).get(JOB_VERSION, "")
-            if begun.isdigit() and int(begun) < job.version:
+            version = count_of(begun)
+            if version is not None and version < job.version:
                 await self.finish(job, command)
                 continue
             if not begun and not await self._begin(job, command):

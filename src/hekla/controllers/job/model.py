@@ -11,7 +11,7 @@ from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
 from hekla.api.duration import InvalidDuration, format_duration, parse_duration
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, annotations_of, is_deleting, key_of, labels_of, parse_timestamp, uid_of
+from hekla.api.meta import Key, annotations_of, count_of, is_deleting, key_of, labels_of, parse_timestamp, uid_of
 
 _DEFAULT_MAX_RETRY = 3
 
@@ -120,11 +120,9 @@ def read_job(obj: Obj, before: Job | None = None) -> Job:
 def read_pod(obj: Obj) -> Pod | None:
     """None for a pod that does not carry our marks."""
     annotations, status = annotations_of(obj), obj.get("status") or {}
-    version, task = annotations.get(JOB_VERSION, ""), annotations.get(TASK_SPEC, "")
-    if not annotations.get(JOB_NAME) or not task or not version.isdigit():
-        return None
-    index = labels_of(obj).get(TASK_INDEX) or obj["metadata"]["name"].rpartition("-")[2]
-    if not index.isdigit():
+    version, task = count_of(annotations.get(JOB_VERSION, "")), annotations.get(TASK_SPEC, "")
+    index = count_of(labels_of(obj).get(TASK_INDEX) or obj["metadata"]["name"].rpartition("-")[2])
+    if not annotations.get(JOB_NAME) or not task or version is None or index is None:
         return None
     statuses = status.get("containerStatuses") or []
     every = [*(status.get("initContainerStatuses") or ()), *statuses]
@@ -132,8 +130,8 @@ def read_pod(obj: Obj) -> Pod | None:
         name=obj["metadata"]["name"],
         uid=uid_of(obj),
         task=task,
-        index=int(index),
-        version=int(version),
+        index=index,
+        version=version,
         phase=str(status.get("phase") or PodPhase.PENDING),
         marked=OUT_OF_SYNC in annotations,
         deleting=is_deleting(obj),
