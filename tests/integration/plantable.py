@@ -91,7 +91,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a queue is closed before it is noted that its parent did it",
         "controllers/queue.py",
-        'queue = await self._note_closed_by_parent(key, queue, "true")',
+        'queue = await self._annotate(key, queue, {CLOSED_BY_PARENT: "true"})',
         "pass",
     ),
     Planted(
@@ -195,7 +195,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a queue does not open with its parent",
         "controllers/queue.py",
-        'if parent == QueueState.OPEN and annotations_of(queue).get(CLOSED_BY_PARENT) == "true":',
+        'if parent == QueueState.OPEN and "true" in (notes.get(CLOSED_BY_PARENT), notes.get(OPENS_WITH_PARENT)):',
         "if False:",
     ),
     Planted(
