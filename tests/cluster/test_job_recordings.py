@@ -16,7 +16,7 @@ import yaml
 
 from tests.cluster.components import start_components, start_webhook
 from tests.cluster.control_plane import ControlPlane, start_kube_scheduler
-from tests.parity.compare import Explanation, Verdict, read_explanations
+from tests.parity.compare import Explanation, Verdict, read_explanations, unneeded
 from tests.parity.replay import HERE, Case
 from tests.parity.selection import cases_like, replay_on, unexplained
 
@@ -73,4 +73,4 @@ def test_every_recording_comes_out_the_same_and_every_explanation_is_needed(
     verdicts = replayed(own_plane, tmp_path / "pretended", PRETENDED, pretended, explanations)
     verdicts += replayed(own_plane, tmp_path / "real", REAL, running, explanations)
     assert unexplained(verdicts) == ""
-    assert [one.reason for one in explanations if not one.used] == []
+    assert unneeded(explanations) == []

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from hekla.api.kinds import Obj
-from tests.parity.compare import Verdict, judge, read_explanations
+from tests.parity.compare import Verdict, judge, read_explanations, unneeded
 from tests.parity.replay import HERE, Case, record_all, recorded_cases, watch_cluster
 
 
@@ -32,9 +32,8 @@ def main() -> int:
     explanations = read_explanations(HERE / "differences.yaml", given.cluster)
     verdicts = [judge(one.name, one.recorded, found[one.name], explanations) for one in cases if one.name in found]
     figures = Counter(show(verdict, explained=given.explained) for verdict in verdicts)
-    for one in explanations:
-        if not one.used:
-            print(f"explains nothing here: {one.reason}")
+    for reason in unneeded(explanations):
+        print(f"explains nothing here: {reason}")
     print(f"{len(verdicts)} cases: {dict(figures)}")
     return 1 if figures["unexplained"] else 0
 

@@ -37,8 +37,8 @@ class Explanation:
     """An intended difference: which cases, on which cluster, where, between which values, and why."""
 
     reason: str
-    paths: list[str]
-    cases: list[str] = field(default_factory=lambda: ["*"])
+    path: str
+    case: str = "*"
     recorded: str = "*"
     found: str = "*"
     cluster: str = ""
@@ -46,8 +46,8 @@ class Explanation:
 
     def covers(self, case: str, difference: Difference) -> bool:
         return (
-            _any_matches(self.cases, case)
-            and _any_matches(self.paths, difference.path)
+            fnmatchcase(case, self.case)
+            and fnmatchcase(difference.path, self.path)
             and fnmatchcase(_text(difference.recorded), self.recorded)
             and fnmatchcase(_text(difference.found), self.found)
         )
@@ -68,15 +68,22 @@ def read_explanations(path: Path, cluster: str) -> list[Explanation]:
     entries = [
         Explanation(
             reason=entry["reason"],
-            paths=_several(entry["path"]),
-            cases=_several(entry.get("case", "*")),
+            path=entry["path"],
+            case=entry.get("case", "*"),
             recorded=entry.get("recorded", "*"),
             found=entry.get("found", "*"),
             cluster=entry.get("cluster", ""),
         )
         for entry in yaml.safe_load(path.read_text())
+        if not entry.get("coarse")
     ]
     return [entry for entry in entries if entry.cluster in ("", cluster)]
+
+
+def unneeded(explanations: list[Explanation]) -> list[str]:
+    """Reasons none of whose entries has explained anything."""
+    used = {one.reason for one in explanations if one.used}
+    return sorted({one.reason for one in explanations} - used)
 
 
 def judge(case: str, recorded: Obj, found: Obj, explanations: list[Explanation]) -> Verdict:
@@ -174,10 +181,6 @@ def _varies(path: str, loose: list[str]) -> bool:
 
 def _several(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
-
-
-def _any_matches(patterns: list[str], text: str) -> bool:
-    return any(fnmatchcase(text, one) for one in patterns)
 
 
 def _text(value: Any) -> str:

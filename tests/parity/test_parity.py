@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.local_cluster import LocalCluster, start_cluster
-from tests.parity.compare import Explanation, Verdict, read_explanations
+from tests.parity.compare import Explanation, Verdict, read_explanations, unneeded
 from tests.parity.replay import HERE, Case
 from tests.parity.selection import cases_like, replay_on, unexplained
 
@@ -45,4 +45,4 @@ def test_every_recording_comes_out_the_same_and_every_explanation_is_needed(tmp_
     with start_cluster(tmp_path / "real", *REAL) as cluster:
         verdicts += replayed(cluster, cases_like("e-*"), explanations)
     assert unexplained(verdicts) == ""
-    assert [one.reason for one in explanations if not one.used] == []
+    assert unneeded(explanations) == []
