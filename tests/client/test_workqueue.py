@@ -118,3 +118,62 @@ def test_who_stands_behind_gets_a_turn_however_many_go_ahead() -> None:
         return [await queue.get() for _ in range(101)].index(-1)
 
     assert run_virtually(work()) == 8
+
+
+def test_a_key_that_is_put_off_leaves_the_line_and_comes_back_in_its_time() -> None:
+    async def work() -> list[tuple[str, float]]:
+        queue: WorkQueue[str] = WorkQueue()
+        for key in ("a", "b", "c"):
+            queue.add(key, ahead=key == "b")
+        queue.put_off("b", 5)
+        queue.put_off("a", 10)
+        # Not later than it was to come anyway.
+        queue.put_off("b", 7)
+        return [(await queue.get(), asyncio.get_running_loop().time()) for _ in range(3)]
+
+    assert run_virtually(work()) == [("c", 0), ("b", 5), ("a", 10)]
+
+
+def test_a_key_that_is_worked_on_can_be_put_off() -> None:
+    async def work() -> float:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a")
+        await queue.get()
+        queue.add("a")
+        queue.put_off("a", 5)
+        queue.done("a")
+        await queue.get()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(work()) == 5
+
+
+def test_of_those_behind_only_so_many_are_worked_on_at_a_time_and_those_ahead_do_not_wait_for_them() -> None:
+    async def work() -> None:
+        queue: WorkQueue[str] = WorkQueue(most_behind=2)
+        taken: list[str] = []
+
+        async def take() -> None:
+            while True:
+                taken.append(await queue.get())
+
+        workers = [asyncio.create_task(take()) for _ in range(8)]
+        for key in ("a", "b", "c", "d"):
+            queue.add(key)
+        await asyncio.sleep(1)
+        assert taken == ["a", "b"]
+        queue.add("e", ahead=True)
+        queue.add("d", ahead=True)
+        await asyncio.sleep(1)
+        assert taken[2:] == ["e", "d"]
+        queue.done("a")
+        await asyncio.sleep(1)
+        assert taken[4:] == ["c"]
+        queue.add("f")
+        queue.done("e")
+        await asyncio.sleep(1)
+        assert taken[5:] == []
+        for worker in workers:
+            worker.cancel()
+
+    run_virtually(work())
