@@ -3,6 +3,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from hekla.api.meta import parse_timestamp, timestamp
 from hekla.controllers.job.events import occurrences
 from hekla.controllers.job.model import read_job, read_pods
@@ -126,6 +128,16 @@ def test_a_delay_counts_from_what_the_pod_says_so_a_restarted_controller_goes_on
     assert [reply.delay_text for reply in early.announce] == ["1m0s"]
     late = decide(read_job(job), pods, "Inqueue", Waiting(), NOW + timedelta(seconds=60))
     assert late.order.action == "RestartJob"
+
+
+@pytest.mark.parametrize("action", ["AbortJob", "ResumeJob"])
+def test_a_delayed_answer_that_is_due_when_it_is_first_seen_is_announced_once_all_the_same(action: str) -> None:
+    job = a_job(1, counted={"Running": 1}, policies=[make.policy("PodFailed", action, timeout="1s")])
+    pods, waiting = read_pods([make.job_pod(job, phase="Failed", exit_code=1)]), Waiting()
+    first = decide(read_job(job), pods, "Running", waiting, NOW + timedelta(seconds=1))
+    assert [reply.delay_text for reply in first.announce] == ["1s"]
+    assert (first.order.action, first.order.announced) == (action, True)
+    assert decide(read_job(job), pods, "Running", waiting, NOW + timedelta(seconds=2)).announce == ()
 
 
 def test_a_delayed_answer_to_an_eviction_is_called_off_when_the_pod_runs_again() -> None:

@@ -74,6 +74,10 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
     for one, reply in answers:
         remaining, mark = _remaining(one, reply, waiting, now), _mark(one)
         order = Order(reply.action, one, bool(reply.delay))
+        if reply.delay and mark not in waiting.announced:
+            # One that is due by the time it is first seen was delayed all the same.
+            waiting.announced.add(mark)
+            announce.append(reply)
         if remaining <= 0 and mark in waiting.answered:
             continue
         if remaining <= 0 and not converges(job, order):
@@ -84,9 +88,6 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
         if remaining <= 0:
             idle.append((mark, order))
             continue
-        if mark not in waiting.announced:
-            waiting.announced.add(mark)
-            announce.append(reply)
         if one.event == JobEvent.POD_EVICTED and not converges(job, order):
             evicted[one.pod] = one.since or waiting.seen[mark]
         next_due = remaining if next_due is None else min(next_due, remaining)
