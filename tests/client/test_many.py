@@ -33,6 +33,21 @@ def test_creating_many_gives_the_same_results_from_every_server(batches: bool) -
     assert with_server(script) == (4 if batches else 104)
 
 
+def test_one_of_many_gives_the_same_results_as_several_and_none_asks_for_nothing() -> None:
+    async def script(rig: Rig) -> list[str]:
+        transport = Counting(rig.transport)
+        client = Client(transport)
+        assert await client.create_many(CONFIG_MAP, []) == []
+        (made,) = await client.create_many(CONFIG_MAP, [config_map("c")])
+        assert isinstance(made, dict)
+        assert made["metadata"]["name"] == "c"
+        (refused,) = await client.create_many(CONFIG_MAP, [config_map("c")])
+        assert isinstance(refused, AlreadyExists)
+        return transport.sent
+
+    assert with_server(script) == ["POST /api/v1/namespaces/default/configmaps"] * 2
+
+
 @pytest.mark.parametrize("batches", [True, False])
 def test_binding_many_gives_the_same_results_from_every_server(batches: bool) -> None:
     async def script(rig: Rig) -> None:

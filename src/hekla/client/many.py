@@ -22,14 +22,18 @@ _PORTION_BYTES = 2_000_000
 
 async def in_turns(items: Sequence[T], work: Callable[[T], Awaitable[R]], most: int) -> list[R | ApiError]:
     """Work on all, `most` at a time. An error of one is its result; a lost connection is raised when all are done."""
+    if not items:
+        return []
+    if len(items) == 1:
+        # Most jobs have one pod: that needs no task of its own.
+        try:
+            return [await work(items[0])]
+        except ApiError as error:
+            return [error]
     turns = _Turns(items, work)
-    if len(items) < 2:
-        # Most jobs have one pod, and most looks at a job nothing to make: that needs no task of its own.
-        await turns.take()
-    else:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(most, len(items))):
-                group.create_task(turns.take())
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(most, len(items))):
+            group.create_task(turns.take())
     if turns.lost is not None:
         raise turns.lost
     return [turns.results[place] for place in range(len(items))]

@@ -140,11 +140,12 @@ class Client:
         dry_run: bool = False,
         field_validation: str = "",
         subresource: str = "",
+        view: View | None = None,
     ) -> Obj:
         """Create in the object's own namespace (`default` for a namespaced object that names none)."""
         path = kind.path(_namespace(kind, obj), obj["metadata"]["name"] if subresource else None, subresource)
         query = _query(dryRun="All" if dry_run else "", fieldValidation=field_validation)
-        return await self._object("POST", path + query, obj)
+        return await self._object("POST", path + query, obj, view=view)
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "", view: View | None = None) -> Obj:
         """Replace; a stale resourceVersion raises Conflict."""
@@ -211,7 +212,9 @@ class Client:
         a time.
         Raises Disconnected when an answer was lost: then some may have been created, and the caller looks again.
         """
-        if len(objs) < 2 or not await self.offers_batches():
+        if len(objs) == 1:
+            return await in_turns(objs, lambda obj: self.create(kind, obj, view=view), 1)
+        if not objs or not await self.offers_batches():
             return await in_turns(objs, lambda obj: self._create_one(kind, obj, view), in_flight)
         sent = list(portions([{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in objs]))
         created: _Created = []
@@ -292,7 +295,7 @@ class Client:
 
     async def _create_one(self, kind: Kind, obj: Obj, view: View | None) -> Obj:
         async with self._turn:
-            return await self._object("POST", kind.path(_namespace(kind, obj)), obj, view=view)
+            return await self.create(kind, obj, view=view)
 
     async def _create_portion(self, portion: Portion, view: View | None) -> _Created:
         body = msgspec.json.encode({"items": portion})

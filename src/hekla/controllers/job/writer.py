@@ -181,7 +181,7 @@ class JobWriter:
         """Create the PodGroup, or patch the one that is there."""
         try:
             if group is None:
-                written = await self._client.create(POD_GROUP, wanted)
+                written = await self._client.create(POD_GROUP, wanted, view=WrittenView)
             elif patch is not None:
                 fenced = {**patch, "metadata": {"uid": uid_of(group)}}
                 written = await self._client.patch(POD_GROUP, name_of(group), fenced, job.key.namespace)
