@@ -65,7 +65,7 @@ def execute(session: Session, tiers: Tiers) -> None:
     queues = [(tiers.queue_key(session.queues[name]), name) for name in heaps]
     heapq.heapify(queues)
     while queues:
-        _, name = heapq.heappop(queues)
+        name = _next_queue(session, tiers, queues)
         queue, heap = session.queues[name], heaps[name]
         if not heap or tiers.queue_overused(queue):
             _say_held_back(heap, tiers)
@@ -77,6 +77,20 @@ def execute(session: Session, tiers: Tiers) -> None:
             heapq.heappush(heap, (tiers.group_key(work.state), work.tiebreak, work))
         # The last one is compared with nobody.
         heapq.heappush(queues, (tiers.queue_key(queue) if queues else (), name))
+
+
+def _next_queue(session: Session, tiers: Tiers, queues: list[tuple[tuple[object, ...], str]]) -> str:
+    """The first queue by what holds now.
+
+    What a queue is given may put its relatives back as well; nothing brings one forward. So the first of the heap is
+    the first of all once its key has been looked at again and it is still there.
+    """
+    fresh: set[str] = set()
+    _, name = heapq.heappop(queues)
+    while queues and name not in fresh:
+        fresh.add(name)
+        _, name = heapq.heappushpop(queues, (tiers.queue_key(session.queues[name]), name))
+    return name
 
 
 def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:

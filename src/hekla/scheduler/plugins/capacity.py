@@ -66,6 +66,8 @@ class Capacity(
         self._tree = QueueTree(session.queues) if arguments[HIERARCHY] else None
         self._level = max(0, arguments[_LEVEL]) if self._tree else 0
         self._accounts = self._open_tree(self._tree) if self._tree else self._open_accounts()
+        self._ranks: dict[str, tuple[float, float]] = {}  # of queues that nothing has come to or left since
+        self._ways: dict[str, list[Account]] = {}
         session.listeners.append(self._moved)
         session.reservers.append(self._reserve)
         for state in session.active:
@@ -79,8 +81,10 @@ class Capacity(
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         if self._tree is None:
             return (-queue.priority, *self._rank(queue.name))
-        way = _Way([(name, self._rank(name)) for name in self._tree.way_down(queue.name)])
-        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), way)
+        way = [(name, self._rank(name)) for name in self._tree.way_down(queue.name)]
+        # Most part right below the root: what is compared first is numbers.
+        first = way[0][1] if way else (0.0, 0.0)
+        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), first, _Way(way))
 
     def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
         return 0.0 if self._tree is None else -float(self._tree.common_depth(queue.name, contender.name))
@@ -213,6 +217,12 @@ class Capacity(
         return Unfit(Reason.QUEUE_UNUSABLE, trouble, told=False) if trouble else None
 
     def _rank(self, name: str) -> tuple[float, float]:
+        found = self._ranks.get(name)
+        if found is None:
+            found = self._ranks[name] = self._rank_now(name)
+        return found
+
+    def _rank_now(self, name: str) -> tuple[float, float]:
         account = self._accounts.get(name)
         if account is None or not any(amount >= TOLERANCE for amount in account.deserved):
             return (1.0, 1.0)
@@ -221,9 +231,11 @@ class Capacity(
 
     def _up_from(self, name: str) -> list[Account]:
         """The queue's account and, in the tree, those of its ancestors up to the root."""
-        if self._tree is None:
-            return [self._accounts[name]]
-        return [self._accounts[at] for at in self._tree.way_up(name)]
+        found = self._ways.get(name)
+        if found is None:
+            way = [name] if self._tree is None else self._tree.way_up(name)
+            found = self._ways[name] = [self._accounts[at] for at in way]
+        return found
 
     def _is_root(self, account: Account) -> bool:
         return self._tree is not None and self._tree.is_root(account.queue.name)
@@ -231,6 +243,7 @@ class Capacity(
     def _moved(self, state: GroupState, shape: int, count: int) -> None:
         for account in self._up_from(state.queue.name):
             account.move(self.session.asked(shape), count)
+            self._ranks.pop(account.queue.name, None)
 
     def _reserve(self, state: GroupState, shape: int, count: int) -> None:
         for account in self._up_from(state.queue.name):
