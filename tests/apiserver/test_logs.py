@@ -23,11 +23,14 @@ def credentials(tmp_path: Path) -> Credentials:
 class Node:
     """A kubelet's log endpoint, as bytes on a TLS socket."""
 
-    def __init__(self, credentials: Credentials, answer: bytes) -> None:
+    def __init__(self, credentials: Credentials, answer: bytes, rest: bytes = b"") -> None:
+        """`rest` of the answer is sent when it is asked to `go_on`."""
         self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials.ca))
         self._tls.load_cert_chain(credentials.node.certificate, credentials.node.key)
         self._tls.verify_mode = ssl.CERT_REQUIRED
         self._answer = answer
+        self._rest = rest
+        self.go_on = asyncio.Event()
         self.asked = ""
 
     async def __aenter__(self) -> Node:
@@ -45,6 +48,10 @@ class Node:
             continue
         writer.write(self._answer)
         await writer.drain()
+        if self._rest:
+            await self.go_on.wait()
+            writer.write(self._rest)
+            await writer.drain()
         writer.close()
         await writer.wait_closed()
 
@@ -82,6 +89,34 @@ def test_a_log_is_streamed_with_the_servers_certificate(credentials: Credentials
             return text
 
     assert asyncio.run(main()) == b"one\ntwo\n"
+
+
+class HurriedLoop(asyncio.SelectorEventLoop):
+    """Its clock can be put forward: what was to happen until then happens at once, in its order."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def test_a_log_that_says_nothing_for_a_day_is_still_followed(credentials: Credentials) -> None:
+    proxy = LogProxy(credentials.ca, credentials.kubelet_client.certificate, credentials.kubelet_client.key)
+    loop = HurriedLoop()
+
+    async def main() -> bytes:
+        begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n"
+        async with Node(credentials, begun, b"4\r\ntwo\n\r\n0\r\n\r\n") as kubelet:
+            response = await proxy.open(LogSource("127.0.0.1", kubelet.port, "/containerLogs/d/p/a?follow=true"))
+            assert response.stream is not None
+            chunks = aiter(response.stream)
+            first = await anext(chunks)
+            loop.ahead = 24 * 3600.0
+            loop.call_later(0, kubelet.go_on.set)
+            return first + b"".join([chunk async for chunk in chunks])
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(main()) == b"one\ntwo\n"
 
 
 def test_a_nodes_refusal_and_a_silent_node_are_told(credentials: Credentials) -> None:

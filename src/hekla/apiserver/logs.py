@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -92,7 +93,7 @@ class LogProxy:
         try:
             transport = HttpTransport(f"https://{source.address}:{source.port}", tls=self.tls())
             stack.push_async_callback(transport.close)
-            answer = await stack.enter_async_context(transport.stream(Request("GET", source.path)))
+            answer = await stack.enter_async_context(transport.stream(Request("GET", source.path, timeout=math.inf)))
         except (Disconnected, OSError) as error:
             await stack.aclose()
             raise InternalError(f'Get "https://{source.address}:{source.port}{source.path}": {error}') from error
