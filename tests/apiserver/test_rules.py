@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, HYPER_NODE, Obj
 from hekla.apiserver.rules import compile_rule
 from hekla.apiserver.store.store import Key
 from hekla.errors import Invalid
-from tests.apiserver.rig import Rig, with_server
+from tests.apiserver.rig import WIDGET, WIDGETS, Rig, with_server
 
 ONE_AT_MOST = "(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) <= 1"
 NO_WAY = "Either ExactMatch or RegexMatch or LabelMatch must be specified"
@@ -27,7 +28,10 @@ EXACT: Obj = {"exactMatch": {"name": "n"}}
         ("has(self.a) && !has(self.b)", {"a": 0}, True),
         ("has(self.a) && !has(self.b)", {"a": 0, "b": 0}, False),
         ("!has(self.a) || has(self.b) && has(self.c)", {"a": 1, "b": 1}, False),
-        ("has(self.a.b)", {"a": {"b": None}}, True),
+        ("has(self.a.b)", {"a": {"b": 0}}, True),
+        ("has(self.a.b)", {"a": {"b": None}}, False),
+        ("has(self.a__dash__b) && has(self.__namespace__)", {"a-b": 1, "namespace": 1}, True),
+        ("has(self.__underscores__a__dot__b__slash__c)", {"__a.b/c": 1}, True),
         ("has(self.a.b)", {"a": "text"}, False),
         (ONE_AT_MOST, {}, True),
         (ONE_AT_MOST, {"a": 1, "b": 1}, False),
@@ -70,6 +74,50 @@ def test_a_broken_rule_is_told_in_the_real_servers_words() -> None:
                 await rig.client.create(HYPER_NODE, node)
             assert str(refused.value).endswith(f" is invalid: {told}")
         await rig.client.create(HYPER_NODE, hyper_node("d", EXACT, {"labelMatch": {}}))
+
+    with_server(script)
+
+
+def text(**more: Any) -> Obj:
+    return {"type": "string", **more}
+
+
+def one_of(name: str, **fields: Obj) -> Obj:
+    """An object that must have a field."""
+    rule = {"rule": f"has(self.{name})", "message": f"{name} is missing"}
+    return {"type": "object", "properties": fields, "x-kubernetes-validations": [rule]}
+
+
+async def create_widget(rig: Rig, spec: Obj) -> str:
+    """What the server has against it."""
+    try:
+        await rig.client.create(WIDGET, {"metadata": {"generateName": "w-"}, "spec": spec})
+    except Invalid as refused:
+        return str(refused).partition(" is invalid: ")[2]
+    return ""
+
+
+def test_what_counts_as_there_is_what_counts_on_the_real_server() -> None:
+    definition = deepcopy(WIDGETS)
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    # One that says nothing is refused by the real server; whoever had it stored goes on without it.
+    schema["x-kubernetes-validations"] = [{"rule": "has(self.metadata.name)"}, {"message": "no rule at all"}]
+    schema["properties"]["spec"] = {
+        "type": "object",
+        "properties": {
+            "nullable": one_of("a", a=text(nullable=True)),
+            "absent": {**one_of("a", a=text()), "nullable": True},
+            "by_name": {"type": "object", "additionalProperties": one_of("a", a=text())},
+        },
+    }
+
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        assert await create_widget(rig, {"nullable": {"a": "x"}}) == ""
+        assert await create_widget(rig, {"nullable": {"a": None}}) == "spec.nullable: Invalid value: a is missing"
+        assert await create_widget(rig, {"absent": None}) == ""
+        told = await create_widget(rig, {"by_name": {"k": {}, "l": {"a": "x"}}})
+        assert told == "spec.by_name[k]: Invalid value: a is missing"
 
     with_server(script)
 

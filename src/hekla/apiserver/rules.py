@@ -21,6 +21,9 @@ _TOKEN = re.compile(r"\s*(has\(self(?:\.\w+)+\)|\d+|\|\||&&|[<>=!]=|[-+<>!?:()])
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
+# What CEL cannot read as a name is written so; what else stands between such lines is a word of the language.
+_ESCAPED = re.compile(r"__([a-z]+?)__")
+_ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 _ADDED: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub}
 # What is wrong in these ways keeps the real server from asking the rules at all.
 _BLOCKING = frozenset(
@@ -45,7 +48,7 @@ def rule_problems(value: Any, node: Node, others: list[Problem], old: Any = None
 
 
 def _broken(value: Any, node: Node, path: str, old: Any) -> Iterator[Problem]:
-    if not node.has_rules or (old is not None and same(old, value)):
+    if not node.has_rules or value is None or (old is not None and same(old, value)):
         return
     for text, message in node.rules:
         rule = compile_rule(text)
@@ -54,9 +57,11 @@ def _broken(value: Any, node: Node, path: str, old: Any) -> Iterator[Problem]:
     if isinstance(value, dict):
         known = old if isinstance(old, dict) else {}
         for name, below in value.items():
-            child = (node.properties or {}).get(name) or node.additional
+            child, place = (node.properties or {}).get(name), f"{path}.{name}" if path else name
+            if child is None:
+                child, place = node.additional, f"{path}[{name}]"
             if child is not None:
-                yield from _broken(below, child, f"{path}.{name}" if path else name, known.get(name))
+                yield from _broken(below, child, place, known.get(name))
     elif isinstance(value, list) and node.items is not None:
         for index, below in enumerate(value):
             yield from _broken(below, node.items, f"{path}[{index}]", None)
@@ -148,7 +153,7 @@ class _Parser:
             return lambda _: number
         if not token.startswith("has("):
             raise _NotUnderstood
-        path = token.removeprefix("has(self.").removesuffix(")").split(".")
+        path = [_field(part) for part in token.removeprefix("has(self.").removesuffix(")").split(".")]
         return lambda value: _has(value, path)
 
     def _peek(self) -> str:
@@ -168,9 +173,12 @@ def _combined(add: Callable[[int, int], int], left: Rule, right: Rule) -> Rule:
     return lambda value: add(left(value), right(value))
 
 
+def _field(name: str) -> str:
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), name)
+
+
 def _has(value: Any, path: list[str]) -> bool:
+    """Whether there is anything: a null is nothing."""
     for name in path:
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = value[name]
-    return True
+        value = value.get(name) if isinstance(value, dict) else None
+    return value is not None

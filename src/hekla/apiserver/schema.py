@@ -140,7 +140,7 @@ def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:
     if not node.int_or_string:
         node.any_of = tuple(_child(each, lookup) for each in schema.get("anyOf") or ())
         node.one_of = tuple(_child(each, lookup) for each in schema.get("oneOf") or ())
-    rules = schema.get("x-kubernetes-validations") or ()
+    rules = [each for each in schema.get("x-kubernetes-validations") or () if each.get("rule")]
     node.rules = tuple((each["rule"], each.get("message") or f"failed rule: {each['rule']}") for each in rules)
     below = [*(node.properties or {}).values(), node.additional, node.items]
     node.has_rules = bool(node.rules) or any(child is not None and child.has_rules for child in below)

@@ -330,7 +330,7 @@ class Writer:
         if resource.is_custom:
             fields = {name: value for name, value in obj.items() if name != "metadata"}
             problems += check(fields, resource.schema, old=old, but=alike.right(obj, resource.schema, as_it_was))
-            problems += rule_problems(fields, resource.schema, problems, old)
+            problems += rule_problems(obj, resource.schema, problems, old)
         elif "spec" not in as_it_was:
             validator = VALIDATORS.get(resource.storage)
             problems += validator(obj) if validator is not None else []
