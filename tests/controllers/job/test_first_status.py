@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.api.kinds import JOB, POD_GROUP
+from hekla.api.kinds import JOB, POD, POD_GROUP
 from hekla.client.informer import Update
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -81,6 +81,17 @@ def test_a_job_suspended_before_its_first_status_was_pending() -> None:
         assert not bench.phase("demo")
         await bench.command("AbortJob", job)
         assert phases_of(await bench.until_phase("Aborted")) == ["Pending", "Aborting", "Aborted"]
+
+    on_bench(script)
+
+
+def test_a_job_whose_pods_take_their_time_is_pending_before_they_are_made() -> None:
+    async def script(bench: Bench) -> None:
+        phases: list[str] = []
+        bench.watch(POD, lambda update: phases.append(bench.phase("demo")))
+        await bench.create(make.new_job("demo", make.task("worker", 300)))
+        await bench.until(lambda: phases, "there are pods")
+        assert phases[0] == "Pending"
 
     on_bench(script)
 

@@ -63,6 +63,8 @@ _LOOKED_AT_ONCE = 100
 _PAUSE_PER_POD = 0.000_05
 _LONGEST_PAUSE = 1.0
 _FIRST_STATUS_SECONDS = 1.0
+# As many as are made within that time wherever they are made.
+_PODS_IN_FIRST_STATUS = 100
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -229,6 +231,9 @@ class JobController:
         if not job.phase and scene.group is None:
             self.runner.enqueue_after(job.key, _FIRST_STATUS_SECONDS)
             return
+        if len(wanted.create) > _PODS_IN_FIRST_STATUS:
+            scene = await self._begun(scene)
+            job = scene.job
         # 4. Pods.
         made = await self._apply(job, wanted, ground, evicted, command)
         # 5. Status.
