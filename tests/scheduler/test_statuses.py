@@ -117,3 +117,46 @@ def test_that_a_gang_may_enter_is_written_before_what_others_have_come_to() -> N
 
     run_virtually(main())
     assert notes.phases == ["Inqueue", "Running", "Running", "Running"]
+
+
+def test_a_group_of_which_some_pods_are_always_on_their_way_is_told_of_in_the_end_though_the_line_is_long() -> None:
+    written: list[tuple[str, float]] = []
+
+    class Slow(Notes):
+        async def patch(self, kind: Kind, name: str, *_: Any, **__: Any) -> Obj:
+            if kind is POD_GROUP:
+                written.append((name, asyncio.get_running_loop().time()))
+            await asyncio.sleep(3)
+            raise NotFound("only noted")
+
+    async def main() -> None:
+        cache, notes = small_cache(), Slow()
+        statuses = Statuses(
+            cast(Client, notes), cache, cast(Recorder, notes), clock=LoopClock(), period=1.0, in_flight=1, wake=bool
+        )
+
+        def look() -> None:
+            plan = run_cycle(cache.snapshot(), default_config())
+            for placement in plan.placements:
+                assert cache.assume(placement, cache.generation)
+            statuses.take(plan)
+
+        def grow(number: int) -> None:
+            cache.put_pod(pod(number))
+            look()
+
+        def another() -> None:
+            cache.put_group(made(group_object({"name": "r", "min": 1, "phase": "Inqueue"}), "r"))
+            cache.put_pod(made(pod_object({"name": "r-t-0", "cpu": 1, "node": "n1", "phase": "Running"}, "r"), "r-0"))
+            look()
+
+        loop = asyncio.get_running_loop()
+        loop.call_soon(look)
+        loop.call_later(28.0, another)
+        for number, moment in enumerate((30.5, 32.0), start=2):
+            loop.call_later(moment, grow, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(statuses.run(), 40.0)
+
+    run_virtually(main())
+    assert [name for name, _ in written] == ["r", "a"], written

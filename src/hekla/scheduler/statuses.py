@@ -222,8 +222,11 @@ class Statuses:
         if outcome.settling and outcome.waiting is None and outcome.phase in told:
             # Its pods are on their way to their nodes; once they are there, this is told together with the phase. That
             # it was let in is for those who make pods, and there they are.
-            self._wishes[key] = wish
-            self._due.put_off(key, _PATIENCE * self._period)
+            earlier = self._wishes.get(key)
+            if not (isinstance(earlier, _GroupWish) and earlier.outcome.settling):
+                # Once, not in every cycle: some pods of a large group are always on their way.
+                self._due.put_off(key, _PATIENCE * self._period)
+            self._wish(key, wish, after=_PATIENCE * self._period)
             return
         # For this one somebody waits: pods are made once it is written.
         enters = outcome.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE

@@ -8,8 +8,8 @@ from __future__ import annotations
 import heapq
 
 from hekla.api.scheduling import PodGroupPhase
-from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import is_on_its_way
 from hekla.scheduler.tiers import Tiers
 
 
@@ -18,7 +18,7 @@ def execute(session: Session, tiers: Tiers) -> None:
     for number, state in enumerate(session.active):
         if state.phase is not PodGroupPhase.PENDING:
             continue
-        if _is_inside(state):
+        if is_on_its_way(state.group.row, state.counts):
             state.phase = PodGroupPhase.INQUEUE
         else:
             waiting.setdefault(state.queue.name, []).append((tiers.group_key(state), number, state))
@@ -34,12 +34,6 @@ def execute(session: Session, tiers: Tiers) -> None:
         _consider(state, tiers)
         # The last one is compared with nobody.
         heapq.heappush(queues, (tiers.queue_key(session.queues[name]) if queues else (), name))
-
-
-def _is_inside(state: GroupState) -> bool:
-    """Whether an earlier cycle let it in and placed it, of which it is told once its pods are on their nodes."""
-    placed = state.counts[PodStatus.BINDING] + state.counts[PodStatus.BOUND]
-    return placed > 0 and state.ready_pods >= state.group.row.min_member
 
 
 def _consider(state: GroupState, tiers: Tiers) -> None:
