@@ -86,6 +86,11 @@ def test_an_unknown_command_is_named_and_a_near_one_proposed(capsys: pytest.Capt
             "queue create --weight 1.5",
             'invalid argument "1.5" for "-w, --weight" flag: strconv.ParseInt: parsing "1.5": invalid syntax',
         ),
+        (
+            "queue create --weight it's",
+            'invalid argument "it\'s" for "-w, --weight" flag: strconv.ParseInt: parsing "it\'s": invalid syntax',
+        ),
+        ("job list --all-namespaces=no", "Option '--all-namespaces' does not take a value."),
     ],
 )
 def test_vcctl_complains_of_a_command_line_in_one_line_of_upstreams_words(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
+
 import click
+
+# After the word in question, as Python writes it.
+_NO_NUMBER = " is not a valid integer."
 
 
 def asked_for_help(error: click.ClickException) -> str:
@@ -17,10 +22,10 @@ def in_upstreams_words(error: click.ClickException) -> str:
     match error:
         case click.NoSuchOption(option_name=flag):
             return f"unknown flag: {flag}" if flag.startswith("--") else f"unknown shorthand flag: {_short(flag)}"
-        case click.BadOptionUsage(option_name=flag):
+        case click.BadOptionUsage(option_name=flag) if "requires an argument" in error.message:
             return f"flag needs an argument: {flag if flag.startswith('--') else _short(flag)}"
-        case click.BadParameter(param=click.Option() as option) if isinstance(option.type, click.types.IntParamType):
-            given = error.message.partition("'")[2].rpartition("'")[0]
+        case click.BadParameter(param=click.Option() as option) if error.message.endswith(_NO_NUMBER):
+            given = literal_eval(error.message.removesuffix(_NO_NUMBER))
             fault = f'strconv.ParseInt: parsing "{given}": invalid syntax'
             return f'invalid argument "{given}" for "{", ".join(_flags(option))}" flag: {fault}'
     return error.format_message()
