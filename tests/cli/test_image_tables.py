@@ -32,3 +32,18 @@ def test_a_table_beside_the_file_or_its_folder_is_named_with_what_it_needs_first
 def test_another_file_of_that_name_is_none_of_our_business(tmp_path: Path, text: str) -> None:
     (tmp_path / "images.yaml").write_text(text)
     assert unused_table(str(tmp_path / "job.yaml"), a_job("tool:1")) == ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        {"tasks": "tool"},
+        {"tasks": [None]},
+        {"tasks": [{"template": "tool"}]},
+        {"tasks": [{"template": {"spec": {"containers": ["tool"]}}}]},
+    ],
+)
+def test_of_a_file_that_is_wrong_nothing_is_said_here(tmp_path: Path, spec: object) -> None:
+    (tmp_path / "images.yaml").write_text("tool: {}")
+    assert unused_table(str(tmp_path / "job.yaml"), {"kind": "Job", "metadata": {"name": "a"}, "spec": spec}) == ""

@@ -39,7 +39,14 @@ def _said_of(table: Path, job: Obj) -> str:
 
 
 def _images(job: Obj) -> Iterator[str]:
-    for task in job["spec"].get("tasks") or ():
-        spec = (task.get("template") or {}).get("spec") or {}
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-            yield str(container.get("image") or "")
+    for task in _mappings(job, "spec", "tasks"):
+        for containers in ("initContainers", "containers"):
+            for container in _mappings(task, "template", "spec", containers):
+                yield str(container.get("image") or "")
+
+
+def _mappings(within: object, *way: str) -> list[Obj]:
+    """The mappings in the list that lies there; none where the file is wrong, which others tell with its line."""
+    for name in way:
+        within = within.get(name) if isinstance(within, dict) else None
+    return [item for item in within if isinstance(item, dict)] if isinstance(within, list) else []
