@@ -25,6 +25,8 @@ from hekla.scheduler.statement import Statement
 from hekla.scheduler.subgroups import subgroups_in_order, subgroups_of
 from hekla.scheduler.tiers import Tiers
 
+_QueueKey = tuple[object, ...]
+
 
 @dataclass(slots=True)
 class _Run:
@@ -65,7 +67,7 @@ def execute(session: Session, tiers: Tiers) -> None:
     queues = [(tiers.queue_key(session.queues[name]), name) for name in heaps]
     heapq.heapify(queues)
     while queues:
-        name = _next_queue(session, tiers, queues)
+        before, name = _next_queue(session, tiers, queues)
         queue, heap = session.queues[name], heaps[name]
         if not heap or tiers.queue_overused(queue):
             _say_held_back(heap, tiers)
@@ -76,21 +78,34 @@ def execute(session: Session, tiers: Tiers) -> None:
         if work.is_left:
             heapq.heappush(heap, (tiers.group_key(work.state), work.tiebreak, work))
         # The last one is compared with nobody.
-        heapq.heappush(queues, (tiers.queue_key(queue) if queues else (), name))
+        after = tiers.queue_key(queue) if queues else ()
+        if _has_fallen(before, after):
+            queues = [(tiers.queue_key(session.queues[other]), other) for _, other in queues]
+            heapq.heapify(queues)
+        heapq.heappush(queues, (after, name))
 
 
-def _next_queue(session: Session, tiers: Tiers, queues: list[tuple[tuple[object, ...], str]]) -> str:
-    """The first queue by what holds now.
+def _next_queue(session: Session, tiers: Tiers, queues: list[tuple[_QueueKey, str]]) -> tuple[_QueueKey, str]:
+    """The first queue by what holds now, and its key.
 
-    What a queue is given may put its relatives back as well; nothing brings one forward. So the first of the heap is
-    the first of all once its key has been looked at again and it is still there.
+    What a queue is given may put its relatives back as well; those it brings forward have been looked at by then. So
+    the first of the heap is the first of all once its key has been looked at again and it is still there.
     """
     fresh: set[str] = set()
-    _, name = heapq.heappop(queues)
+    key, name = heapq.heappop(queues)
     while queues and name not in fresh:
         fresh.add(name)
-        _, name = heapq.heappushpop(queues, (tiers.queue_key(session.queues[name]), name))
-    return name
+        key, name = heapq.heappushpop(queues, (tiers.queue_key(session.queues[name]), name))
+    return key, name
+
+
+def _has_fallen(before: _QueueKey, after: _QueueKey) -> bool:
+    """Whether a part of a queue's key is smaller after its turn: that brings those forward which have it in common.
+
+    So it is in a tree of departments: they count for as much as the hungriest child that has anything, and now it has.
+    """
+    parts = ((old, new) for old, new in zip(before, after) if isinstance(old, tuple) and isinstance(new, tuple))
+    return any(smaller < larger for old, new in parts for larger, smaller in zip(old, new))
 
 
 def _worksheets(session: Session, tiers: Tiers) -> dict[str, list[tuple[tuple[object, ...], int, _Work]]]:
