@@ -99,3 +99,13 @@ def test_what_is_coarse_is_about_events_alone() -> None:
 def test_every_explanation_begins_with_the_register_that_names_it(cluster: str) -> None:
     reasons = [one.reason for one in read_explanations(HERE / "differences.yaml", cluster)]
     assert [reason for reason in reasons if not re.match(r"(?:[QBA]\d+|P|E)[,:]", reason)] == []
+
+
+@pytest.mark.parametrize(("made", "covered"), [(2, True), (4, False)])
+def test_that_upstream_makes_a_pod_once_more_explains_no_pod_of_ours_that_it_does_not_make(
+    made: int, covered: bool
+) -> None:
+    explanations = read_explanations(HERE / "differences.yaml", "local")
+    recorded, found = ({"history": {"made anew": {"Pod/demo-a-0": count}}} for count in (3, made))
+    verdict = judge("e-podfailed-restartpod-exhausted", recorded, found, explanations)
+    assert (verdict.unexplained == []) is covered
