@@ -187,29 +187,6 @@ def test_of_a_gang_that_is_being_bound_nothing_is_told_before_its_phase() -> Non
     on_stage(script)
 
 
-def test_of_a_gang_whose_pods_are_there_already_is_told_once_that_it_runs() -> None:
-    async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        line = stage.start()
-        await stage.until(lambda: _phase_is(stage, "a", "Running"))
-        await asyncio.sleep(5)
-        assert line.count("/podgroups/a") == 1
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_a_gang_whose_pods_are_there_already_and_cannot_be_bound_is_told_that_it_was_let_in() -> None:
-    async def script(stage: Stage) -> None:
-        await stage.add(GANG)
-        line = stage.start()
-        line.fault = lambda write: "refuse" if is_binding(write) else ""
-        await stage.until(lambda: _phase_is(stage, "a", "Inqueue"))
-        await stage.stop()
-
-    on_stage(script)
-
-
 def test_a_gang_that_is_never_bound_is_told_that_it_could_be() -> None:
     async def script(stage: Stage) -> None:
         line = stage.start()

@@ -87,8 +87,7 @@ class Statuses:
         self._period = period
         self._in_flight = in_flight
         self._wake = wake
-        # What has only to be told must not keep the server from what somebody waits for, bindings above all.
-        self._due: WorkQueue[tuple[str, str]] = WorkQueue(most_behind=max(1, in_flight // 4))
+        self._due: WorkQueue[tuple[str, str]] = WorkQueue()
         self._wishes: dict[tuple[str, str], _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
         self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -211,26 +210,12 @@ class Statuses:
         if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
             self._wishes.pop(key, None)
         else:
-            self._wish_status(key, row, _GroupWish(outcome, cycle_id))
+            # For this one somebody waits: pods are made once it is written.
+            enters = outcome.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
+            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome), ahead=enters)
         for pod, condition in outcome.pod_conditions:
             if not _says(pod.condition, condition):
                 self._wish_pod(pod, condition, patience)
-
-    def _wish_status(self, key: tuple[str, str], row: PodGroup, wish: _GroupWish) -> None:
-        outcome = wish.outcome
-        told = (row.status.get("phase"), PodGroupPhase.INQUEUE)
-        if outcome.settling and outcome.waiting is None and outcome.phase in told:
-            # Its pods are on their way to their nodes; once they are there, this is told together with the phase. That
-            # it was let in is for those who make pods, and there they are.
-            earlier = self._wishes.get(key)
-            if not (isinstance(earlier, _GroupWish) and earlier.outcome.settling):
-                # Once, not in every cycle: some pods of a large group are always on their way.
-                self._due.put_off(key, _PATIENCE * self._period)
-            self._wish(key, wish, after=_PATIENCE * self._period)
-            return
-        # For this one somebody waits: pods are made once it is written.
-        enters = outcome.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
-        self._wish(key, wish, after=self._group_delay(row, outcome), ahead=enters)
 
     def _wish_pod(self, pod: Pod, condition: Condition, patience: float) -> None:
         earlier = self._wishes.get(("pod", pod.uid))
@@ -245,6 +230,9 @@ class Statuses:
         """A new phase and a new verdict are news; counts can wait."""
         if row.status.get("phase") != outcome.phase:
             return 0.0
+        if outcome.settling and outcome.waiting is None:
+            # Its pods are on their way to their nodes; once they are there, this is told together with the phase.
+            return _PATIENCE * self._period
         wanted, conditions = outcome.condition, list(row.status.get("conditions") or ())
         if wanted is None or outcome.settling or is_said(conditions, wanted):
             return self._patience(("group", row.uid))
