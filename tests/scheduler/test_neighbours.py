@@ -187,7 +187,9 @@ def stays_even(rule: dict[str, Any], pod: Obj, node: Obj, there: list[Obj], node
     tally = {one["metadata"]["labels"][rule["topologyKey"]]: 0 for one in counted}
     if not tally:
         return True
-    for other in there:
+    selector = rule["labelSelector"] or {}
+    names_somebody = any(selector.values())  # one that names nobody chooses the pod itself, and counts no other
+    for other in there if names_somebody else ():
         at = nodes_[other["spec"]["nodeName"]]
         same = other["metadata"]["namespace"] == pod["metadata"]["namespace"]
         if same and any(at is one for one in counted) and chosen(rule["labelSelector"], other["metadata"]["labels"]):
