@@ -17,6 +17,7 @@ from tests.apiserver.rig import WIDGET, WIDGETS, Rig, with_server
 ONE_AT_MOST = "(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) <= 1"
 NO_WAY = "Either ExactMatch or RegexMatch or LabelMatch must be specified"
 TWO_WAYS = "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"
+NO_A = '"object": no such key: a evaluating rule: {}'
 EXACT: Obj = {"exactMatch": {"name": "n"}}
 
 
@@ -118,6 +119,34 @@ def test_what_counts_as_there_is_what_counts_on_the_real_server() -> None:
         assert await create_widget(rig, {"absent": None}) == ""
         told = await create_widget(rig, {"by_name": {"k": {}, "l": {"a": "x"}}})
         assert told == "spec.by_name[k]: Invalid value: a is missing"
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "told"),
+    [
+        ("!has(self.a.x)", {}, NO_A),
+        ("!has(self.a.x)", {"a": {}}, ""),
+        ("has(self.a.x) || has(self.b)", {"b": "x"}, ""),
+        ("has(self.b) || has(self.a.x)", {}, NO_A),
+        ("!(has(self.a.x) && has(self.b))", {}, ""),
+        ("!(has(self.a.x) && has(self.b))", {"b": "x"}, NO_A),
+        ("has(self.a.x) == has(self.b)", {"a": {"x": "1"}}, "failed rule: {}"),
+    ],
+)
+def test_a_field_of_what_is_not_there_cannot_be_asked_for_unless_it_does_not_matter(
+    rule: str, spec: Obj, told: str
+) -> None:
+    definition = deepcopy(WIDGETS)
+    fields = {"a": {"type": "object", "properties": {"x": text()}}, "b": text()}
+    of_spec = {"type": "object", "properties": fields, "x-kubernetes-validations": [{"rule": rule}]}
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = of_spec
+
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        expected = f"spec: Invalid value: {told.format(rule)}" if told else ""
+        assert await create_widget(rig, spec) == expected
 
     with_server(script)
 

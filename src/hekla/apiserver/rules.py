@@ -52,8 +52,9 @@ def _broken(value: Any, node: Node, path: str, old: Any) -> Iterator[Problem]:
         return
     for text, message in node.rules:
         rule = compile_rule(text)
-        if rule is not None and not rule(value):
-            yield Problem(path, "FieldValueInvalid", f"Invalid value: {message}")
+        told = _told(rule, value, text, message) if rule is not None else ""
+        if told:
+            yield Problem(path, "FieldValueInvalid", f"Invalid value: {told}")
     if isinstance(value, dict):
         known = old if isinstance(old, dict) else {}
         for name, below in value.items():
@@ -65,6 +66,14 @@ def _broken(value: Any, node: Node, path: str, old: Any) -> Iterator[Problem]:
     elif isinstance(value, list) and node.items is not None:
         for index, below in enumerate(value):
             yield from _broken(below, node.items, f"{path}[{index}]", None)
+
+
+def _told(rule: Rule, value: Any, text: str, message: str) -> str:
+    """What to say of a value; empty where the rule holds."""
+    try:
+        return "" if rule(value) else message or f"failed rule: {text}"
+    except _NoSuchKey as missing:
+        return f'"object": no such key: {missing} evaluating rule: {message or text}'
 
 
 @lru_cache(maxsize=256)
@@ -88,6 +97,10 @@ def compile_rule(text: str) -> Rule | None:
 
 class _NotUnderstood(Exception):
     pass
+
+
+class _NoSuchKey(Exception):
+    """What a field was looked for in is not there itself."""
 
 
 class _Parser:
@@ -114,13 +127,13 @@ class _Parser:
         parts = [self._all()]
         while self._take("||"):
             parts.append(self._all())
-        return parts[0] if len(parts) == 1 else lambda value: any(part(value) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda value: _is_any(parts, value, True)
 
     def _all(self) -> Rule:
         parts = [self._comparison()]
         while self._take("&&"):
             parts.append(self._comparison())
-        return parts[0] if len(parts) == 1 else lambda value: all(part(value) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda value: not _is_any(parts, value, False)
 
     def _comparison(self) -> Rule:
         left = self._sum()
@@ -177,8 +190,25 @@ def _field(name: str) -> str:
     return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), name)
 
 
+def _is_any(parts: list[Rule], value: Any, wanted: bool) -> bool:
+    """Whether one of the parts is as wanted: then it does not matter what cannot be told of others."""
+    unknown = None
+    for part in parts:
+        try:
+            if bool(part(value)) is wanted:
+                return True
+        except _NoSuchKey as missing:
+            unknown = unknown or missing
+    if unknown is not None:
+        raise unknown
+    return False
+
+
 def _has(value: Any, path: list[str]) -> bool:
     """Whether there is anything: a null is nothing."""
-    for name in path:
+    *above, last = path
+    for name in above:
         value = value.get(name) if isinstance(value, dict) else None
-    return value is not None
+        if value is None:
+            raise _NoSuchKey(name)
+    return isinstance(value, dict) and value.get(last) is not None

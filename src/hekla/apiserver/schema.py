@@ -77,7 +77,7 @@ class Node:
         self.strategy: tuple[str, ...] = ()
         self.any_of: tuple[Node, ...] = ()
         self.one_of: tuple[Node, ...] = ()
-        self.rules: tuple[tuple[str, str], ...] = ()  # in CEL, with what to say when one is broken
+        self.rules: tuple[tuple[str, str], ...] = ()  # in CEL, with what to say when one is broken, if that is given
         self.has_rules = False  # here or below
 
 
@@ -141,7 +141,7 @@ def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:
         node.any_of = tuple(_child(each, lookup) for each in schema.get("anyOf") or ())
         node.one_of = tuple(_child(each, lookup) for each in schema.get("oneOf") or ())
     rules = [each for each in schema.get("x-kubernetes-validations") or () if each.get("rule")]
-    node.rules = tuple((each["rule"], each.get("message") or f"failed rule: {each['rule']}") for each in rules)
+    node.rules = tuple((each["rule"], each.get("message") or "") for each in rules)
     below = [*(node.properties or {}).values(), node.additional, node.items]
     node.has_rules = bool(node.rules) or any(child is not None and child.has_rules for child in below)
 
