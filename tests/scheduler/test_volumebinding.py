@@ -202,3 +202,20 @@ def test_a_volume_that_is_promised_is_promised_once() -> None:
         await stage.until(lambda: is_owned(stage, "only"))
 
     on_furnished_stage(script, NO_PROVISIONER, volume_object("only"), cut="persistentvolumes")
+
+
+def test_that_a_volume_is_waited_for_is_told_though_it_cannot_be_at_first() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        line = stage.start()
+        line.fault = lambda write: "refuse" if "/podgroups/a" in write else ""
+        await stage.add(GANG)
+        await stage.until(lambda: node_is_told(stage))
+        # Something else happens: a cycle that has nothing to decide about the gang.
+        await stage.add({"nodes": [{"name": "n3", "cpu": 1}]})
+        await asyncio.sleep(1)
+        line.fault = lambda write: ""
+        await stage.until(lambda: is_waited_for(stage))
+        await stage.stop()
+
+    on_stage(script)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from hekla.api.kinds import POD, POD_GROUP, QUEUE
 from hekla.api.meta import timestamp
 from hekla.api.scheduling import PodGroupPhase
@@ -207,6 +209,7 @@ class Statuses:
     def _say(self, row: PodGroup, outcome: GroupOutcome, cycle_id: str, *, patience: float) -> None:
         self._wish_events(row, outcome, patience)
         key = ("group", row.uid)
+        outcome = self._with_what_is_awaited(key, outcome)
         if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
             self._wishes.pop(key, None)
         else:
@@ -216,6 +219,15 @@ class Statuses:
         for pod, condition in outcome.pod_conditions:
             if not _says(pod.condition, condition):
                 self._wish_pod(pod, condition, patience)
+
+    def _with_what_is_awaited(self, key: tuple[str, str], outcome: GroupOutcome) -> GroupOutcome:
+        """What a gang on its way waits for only the cycle knows that placed it: no later one unsays it."""
+        earlier = self._wishes.get(key)
+        if not isinstance(earlier, _GroupWish) or not earlier.outcome.settling or earlier.outcome.waiting is None:
+            return outcome
+        if not outcome.settling or outcome.waiting is not None:
+            return outcome
+        return msgspec.structs.replace(outcome, waiting=earlier.outcome.waiting)
 
     def _wish_pod(self, pod: Pod, condition: Condition, patience: float) -> None:
         earlier = self._wishes.get(("pod", pod.uid))
