@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.groupbuilding import GroupBuilder, build_group
 from hekla.scheduler.reading import read_group
 from hekla.scheduler.rows import Condition, Pod, PodGroup, PodStatus, QueueGate
 from hekla.scheduler.snapshot import Group
 from hekla.scheduler.tables import Tables
-from tests.scheduler.miniature import group_object
+from tests.scheduler.miniature import Miniature, group_object, short_config
 from tests.scheduler.test_cache import made, pod, small_cache
 
 
@@ -84,3 +85,17 @@ def test_nobody_writes_into_what_is_shared() -> None:
     assert first.memo is not second.memo
     with pytest.raises(ValueError, match="read-only"):
         second.status[0] = PodStatus.RUNNING
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity", "overcommit"])
+def test_what_a_group_that_was_let_in_may_still_need_is_kept_for_it_before_it_says_that_it_was(plugin: str) -> None:
+    config = short_config("enqueue, allocate", [["gang", "predicates", plugin]])
+    world = Miniature(config)
+    world.add({"nodes": [{"name": "n1", "cpu": 10}], "queues": [{"name": "default", "capability": {"cpu": 12}}]})
+    world.add({"groups": [{"name": "a", "min": 1, "needs": {"cpu": 9}, "cpu": 1, "pods": 1}]})
+    world.add({"groups": [{"name": "b", "min": 1, "needs": {"cpu": 5}}]})
+    cache = world.cache()
+    for _ in range(2):
+        plan = run_cycle(cache.snapshot(), config)
+        assert [str(outcome.phase) for outcome in plan.groups] == ["Inqueue", "Pending"]
+        assert all(cache.assume(placement, cache.generation) for placement in plan.placements)

@@ -187,6 +187,23 @@ def test_of_a_gang_that_is_being_bound_nothing_is_told_before_its_phase() -> Non
     on_stage(script)
 
 
+def test_a_group_whose_phase_cannot_be_written_keeps_what_it_entered_with() -> None:
+    async def script(stage: Stage) -> None:
+        line = stage.start()
+        line.fault = lambda write: "refuse" if "/podgroups/a" in write else ""
+        first = {"name": "a", "min": 1, "needs": {"cpu": 9}, "pods": [{"cpu": 1}]}
+        await stage.add({"nodes": [{"name": "n1", "cpu": 10}], "groups": [first]})
+        await stage.add({"groups": [{"name": "b", "min": 1, "needs": {"cpu": 5}}]})
+        await stage.until_bound("a-t-0")
+        await asyncio.sleep(1)
+        line.fault = lambda write: ""
+        await stage.until(lambda: _phase_is(stage, "a", "Running"))
+        assert await _phase_is(stage, "b", "Pending")
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_gang_that_is_never_bound_is_told_that_it_could_be() -> None:
     async def script(stage: Stage) -> None:
         line = stage.start()

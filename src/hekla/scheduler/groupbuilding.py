@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Floats
 from hekla.scheduler.rows import Pod, PodGroup, PodStatus, QueueGate
-from hekla.scheduler.snapshot import ALLOCATED_STATUSES, IS_ALLOCATED, Group, are
+from hekla.scheduler.snapshot import ALLOCATED_STATUSES, IS_ALLOCATED, Group, are, is_on_its_way
 
 _pod_order = attrgetter("index", "created", "uid")  # as Pod.order
 _role, _status, _gated, _queue_gate, _priority, _claims, _condition = map(
@@ -133,7 +133,7 @@ def build_group(
 
 
 def _has_entered(row: PodGroup, counts: tuple[int, ...]) -> bool:
-    """Whether a group's minimum is spoken for: it waits inside, or runs with its full number."""
+    """Whether a group's minimum is spoken for: it waits inside, or has its full number on nodes or on their way."""
     if row.phase is PodGroupPhase.RUNNING:
         return sum(counts[status] for status in ALLOCATED_STATUSES) >= row.min_member
-    return row.phase is PodGroupPhase.INQUEUE
+    return row.phase is PodGroupPhase.INQUEUE or is_on_its_way(row, counts)

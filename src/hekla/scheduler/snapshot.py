@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
 from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
 from hekla.scheduler.siblings import NO_SIBLINGS, Label, Siblings
@@ -88,6 +89,14 @@ class Group(msgspec.Struct, frozen=True, eq=False):
     @property
     def name(self) -> str:
         return str(self.row.key)
+
+
+def is_on_its_way(row: PodGroup, counts: Sequence[int]) -> bool:
+    """Whether a group was let in and placed, though it still says Pending: that takes a moment to be written."""
+    placed = counts[PodStatus.BINDING] + counts[PodStatus.BOUND]
+    if row.phase is not PodGroupPhase.PENDING or not placed:
+        return False
+    return sum(counts[status] for status in ALLOCATED_STATUSES) + counts[PodStatus.SUCCEEDED] >= row.min_member
 
 
 class Holdings(msgspec.Struct, frozen=True, eq=False):

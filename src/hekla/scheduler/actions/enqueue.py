@@ -9,13 +9,18 @@ import heapq
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.session import GroupState, Session
+from hekla.scheduler.snapshot import is_on_its_way
 from hekla.scheduler.tiers import Tiers
 
 
 def execute(session: Session, tiers: Tiers) -> None:
     waiting: dict[str, list[tuple[tuple[object, ...], int, GroupState]]] = {}
     for number, state in enumerate(session.active):
-        if state.phase is PodGroupPhase.PENDING:
+        if state.phase is not PodGroupPhase.PENDING:
+            continue
+        if is_on_its_way(state.group.row, state.counts):
+            state.phase = PodGroupPhase.INQUEUE
+        else:
             waiting.setdefault(state.queue.name, []).append((tiers.group_key(state), number, state))
     for heap in waiting.values():
         heapq.heapify(heap)
