@@ -4,8 +4,9 @@
 
 Every shape gets a fresh API server: Hekla's, then kube-apiserver with etcd (of HEKLA_ENVTEST; left out without). The
 controllers run as in production, in a process of their own. Of the scheduler there is only what Jobs wait for: this
-program lets every PodGroup in as soon as it sees it. CPU is taken until the controllers have nothing left to do. Writes
-are those of the controllers, Events included, pods not; an item of a batch counts as a write.
+program lets every PodGroup in as soon as it sees it, as many side by side as the scheduler does. CPU is taken until
+the controllers have nothing left to do. Writes are those of the controllers, Events included, pods not; an item of a
+batch counts as a write.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from hekla.client.rest import Client
 from hekla.client.watch import Relisted, follow
 from hekla.local.bootstrap import install_crds
 from hekla.local.layout import Layout
+from hekla.scheduler.scheduler import SchedulerSettings
 from tests.cluster.control_plane import find_binaries, start_control_plane
 from tests.eventually import eventually
 
@@ -281,7 +283,7 @@ async def watched(client: Client) -> AsyncIterator[Scene]:
     waiting: asyncio.Queue[Obj] = asyncio.Queue()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_note_pods(client, scene)), group.create_task(_note_groups(client, waiting))]
-        tasks += [group.create_task(_let_in(client, waiting)) for _ in range(16)]
+        tasks += [group.create_task(_let_in(client, waiting)) for _ in range(SchedulerSettings.in_flight)]
         yield scene
         for task in tasks:
             task.cancel()
