@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hekla.client.workqueue import WorkQueue
 from tests.integration.virtual_loop import run_virtually
@@ -118,3 +122,70 @@ def test_who_stands_behind_gets_a_turn_however_many_go_ahead() -> None:
         return [await queue.get() for _ in range(101)].index(-1)
 
     assert run_virtually(work()) == 8
+
+
+def test_of_those_behind_only_so_many_are_worked_on_at_a_time_and_those_ahead_do_not_wait_for_them() -> None:
+    async def work() -> None:
+        queue: WorkQueue[str] = WorkQueue(most_behind=2)
+        taken: list[str] = []
+
+        async def take() -> None:
+            while True:
+                taken.append(await queue.get())
+
+        workers = [asyncio.create_task(take()) for _ in range(8)]
+        for key in ("a", "b", "c", "d"):
+            queue.add(key)
+        await asyncio.sleep(1)
+        assert taken == ["a", "b"]
+        queue.add("e", ahead=True)
+        queue.add("d", ahead=True)
+        await asyncio.sleep(1)
+        assert taken[2:] == ["e", "d"]
+        queue.done("a")
+        await asyncio.sleep(1)
+        assert taken[4:] == ["c"]
+        queue.add("f")
+        queue.done("e")
+        await asyncio.sleep(1)
+        assert taken[5:] == []
+        for worker in workers:
+            worker.cancel()
+
+    run_virtually(work())
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 5))
+def test_whatever_comes_in_whatever_order_every_key_has_its_turn_after_it_was_added(
+    seed: int, most_behind: int, workers: int
+) -> None:
+    rng = random.Random(seed)
+    owed: dict[int, bool] = {}
+    behind = 0
+
+    async def take(queue: WorkQueue[int]) -> None:
+        nonlocal behind
+        while True:
+            key = await queue.get()
+            ahead = owed.pop(key)
+            behind += not ahead
+            assert behind <= most_behind
+            await asyncio.sleep(rng.choice((0, 0.1, 1)))
+            behind -= not ahead
+            queue.done(key)
+
+    async def work() -> None:
+        queue: WorkQueue[int] = WorkQueue(most_behind=most_behind)
+        tasks = [asyncio.create_task(take(queue)) for _ in range(workers)]
+        for _ in range(60):
+            key, ahead = rng.randrange(8), rng.random() < 0.3
+            owed[key] = ahead or owed.get(key, False)
+            queue.add(key, ahead=ahead)
+            await asyncio.sleep(rng.choice((0, 0, 0.1, 0.5)))
+        await asyncio.sleep(120)
+        assert not owed
+        assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+
+    run_virtually(work())

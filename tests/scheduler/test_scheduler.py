@@ -337,6 +337,23 @@ def test_where_the_server_can_small_gangs_share_a_write() -> None:
     on_stage(script)
 
 
+def test_many_gangs_get_their_nodes_before_all_of_them_are_told_so() -> None:
+    async def script(stage: Stage) -> None:
+        names = [f"s{number}" for number in range(40)]
+        groups = [{"name": name, "min": 1, "pods": [{}]} for name in names]
+        await stage.add({"nodes": [{"name": "n1", "cpu": 100, "pods": 100}], "groups": groups})
+        line = stage.start(SchedulerSettings(in_flight=8), batches=False)
+        await stage.until_bound(*(f"{name}-t-0" for name in names))
+        last = max(at for at, write in enumerate(line.written) if is_binding(write))
+        told = [write for write in line.written[:last] if write.startswith("PATCH") and "/podgroups/" in write]
+        assert len(told) < len(names) // 2
+        for name in names:
+            await stage.until(lambda name=name: _phase_is(stage, name, "Running"))  # type: ignore[misc]
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_gangs_that_are_refused_together_go_alone() -> None:
     async def script(stage: Stage) -> None:
         await stage.add(MANY)

@@ -2,12 +2,14 @@
 
 A key is in the queue at most once, and never handed to two workers at the same time: added while it is being worked
 on, it comes back when that work is `done`. Failures come back later and later, for ever: a retry limit would drop a
-user's work. What somebody waits for may go ahead of what only has to be told; of many turns, one is the others'.
+user's work. What somebody waits for may go ahead of what only has to be told; of many turns, one is the others', and of
+the others only so many need be worked on at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -20,10 +22,13 @@ _AHEAD_IN_A_ROW = 8
 
 
 class WorkQueue(Generic[K]):
-    def __init__(self) -> None:
+    def __init__(self, *, most_behind: int = sys.maxsize) -> None:
+        """At most so many of those that did not go ahead are worked on at a time."""
         # Each key wakes one worker: of a hundred that wait, the others need not look.
         self._ready: asyncio.Queue[None] = asyncio.Queue()
         self._line = _Line[K]()
+        self._most_behind = most_behind
+        self._busy_behind: set[K] = set()
         self._waiting: dict[K, bool] = {}  # whether it goes ahead
         self._busy: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
@@ -42,6 +47,7 @@ class WorkQueue(Generic[K]):
         elif ahead and not known:
             self._waiting[key] = True
             self._line.advance(key)
+            self._wake_workers()
 
     def add_after(self, key: K, seconds: float, *, ahead: bool = False) -> None:
         """Have the key looked at in `seconds`, or earlier if something else asks for it earlier."""
@@ -77,13 +83,17 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key. The caller must call `done` for it, whatever happens."""
         await self._ready.get()
-        key = self._line.next()
-        del self._waiting[key]
+        key = self._line.next(others_too=self._room_behind > 0)
+        if not self._waiting.pop(key):
+            self._busy_behind.add(key)
         self._busy.add(key)
         return key
 
     def done(self, key: K) -> None:
         self._busy.discard(key)
+        if key in self._busy_behind:
+            self._busy_behind.discard(key)
+            self._wake_workers()
         if key in self._waiting:
             self._stand_in_line(key)
 
@@ -98,7 +108,20 @@ class WorkQueue(Generic[K]):
 
     def _stand_in_line(self, key: K) -> None:
         self._line.join(key, ahead=self._waiting[key])
-        self._ready.put_nowait(None)
+        self._wake_workers()
+
+    @property
+    def _room_behind(self) -> int:
+        return self._most_behind - len(self._busy_behind)
+
+    def _wake_workers(self) -> None:
+        """One for each key that may be worked on now."""
+        ahead, behind = self._line.lengths()
+        wanted = ahead + min(behind, self._room_behind)
+        while self._ready.qsize() < wanted:
+            self._ready.put_nowait(None)
+        while self._ready.qsize() > wanted:
+            self._ready.get_nowait()
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
@@ -116,6 +139,10 @@ class _Line(Generic[K]):
     def __len__(self) -> int:
         return len(self._ahead) + len(self._behind)
 
+    def lengths(self) -> tuple[int, int]:
+        """Of the line ahead and of the other."""
+        return len(self._ahead), len(self._behind)
+
     def join(self, key: K, *, ahead: bool) -> None:
         (self._ahead if ahead else self._behind)[key] = None
 
@@ -125,7 +152,8 @@ class _Line(Generic[K]):
             del self._behind[key]
             self._ahead[key] = None
 
-    def next(self) -> K:
-        turn_of_others = not self._ahead or (self._behind and self._in_a_row >= _AHEAD_IN_A_ROW)
+    def next(self, *, others_too: bool) -> K:
+        others_wait = others_too and bool(self._behind)
+        turn_of_others = not self._ahead or (others_wait and self._in_a_row >= _AHEAD_IN_A_ROW)
         self._in_a_row = 0 if turn_of_others else self._in_a_row + 1
         return (self._behind if turn_of_others else self._ahead).popitem(last=False)[0]

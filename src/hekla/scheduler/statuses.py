@@ -89,7 +89,8 @@ class Statuses:
         self._period = period
         self._in_flight = in_flight
         self._wake = wake
-        self._due: WorkQueue[tuple[str, str]] = WorkQueue()
+        # What has only to be told must not keep the server from what somebody waits for, bindings above all.
+        self._due: WorkQueue[tuple[str, str]] = WorkQueue(most_behind=max(1, in_flight // 8))
         self._wishes: dict[tuple[str, str], _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
         self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -213,9 +214,10 @@ class Statuses:
         if group_status(row, outcome, cycle_id, "") is None and waiting_annotations(row, outcome) is None:
             self._wishes.pop(key, None)
         else:
-            # For this one somebody waits: pods are made once it is written.
+            # For this one somebody waits: pods are made once it is written. Unless they are there, and being bound.
             enters = outcome.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
-            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome), ahead=enters)
+            awaited = enters and not outcome.settling
+            self._wish(key, _GroupWish(outcome, cycle_id), after=self._group_delay(row, outcome), ahead=awaited)
         for pod, condition in outcome.pod_conditions:
             if not _says(pod.condition, condition):
                 self._wish_pod(pod, condition, patience)
