@@ -115,6 +115,26 @@ def test_with_a_view_the_copy_holds_what_it_names_and_nothing_else() -> None:
     with_server(scenario)
 
 
+def test_a_copy_for_telling_alone_holds_who_is_who_and_nothing_else() -> None:
+    async def scenario(rig: Rig) -> None:
+        made = await rig.client.create(CONFIG_MAP, {**config_map("one"), "data": {"word": "first"}})
+        informer, told = Informer(rig.client, CONFIG_MAP, only_told=True), asyncio.Queue[Update]()
+        informer.subscribe(told.put_nowait)
+        task = asyncio.create_task(informer.run())
+        listed = await told.get()
+        await rig.client.update(CONFIG_MAP, {**made, "data": {"word": "second"}})
+        watched = await told.get()
+        assert [update.obj["data"]["word"] for update in (listed, watched)] == ["first", "second"]
+        (kept,) = informer.all()
+        assert set(kept) == {"metadata"}
+        assert set(kept["metadata"]) == {"name", "namespace", "uid", "resourceVersion"}
+        await rig.client.delete(CONFIG_MAP, "one", "default")
+        assert (await told.get()).new is None
+        task.cancel()
+
+    with_server(scenario)
+
+
 def test_an_error_in_a_watch_keeps_its_meaning_with_a_view() -> None:
     async def scenario(rig: Rig) -> None:
         for view in (NameOnly, WordView):

@@ -35,6 +35,8 @@ class Update(msgspec.Struct, frozen=True):
         return found
 
 
+_IDENTITY = ("namespace", "name", "uid", "resourceVersion")
+
 Subscriber = Callable[[Update], None]
 Indexer = Callable[[Obj], Iterable[str]]
 
@@ -52,8 +54,13 @@ class Informer:
         view: View | None = None,
         rng: random.Random | None = None,
         on_trouble: Callable[[Exception], None] | None = None,
+        only_told: bool = False,
     ) -> None:
-        """With a `view` (a TypedDict), the copy holds what that names and nothing else."""
+        """With a `view` (a TypedDict), the copy holds what that names and nothing else.
+
+        With `only_told` it holds no more of an object than who it is: subscribers hear all of it, once, and keep what
+        they need.
+        """
         self.kind = kind
         self._view = view
         self._client = client
@@ -62,6 +69,7 @@ class Informer:
         self._field_selector = field_selector
         self._rng = rng or random.Random()
         self._on_trouble = on_trouble
+        self._only_told = only_told
         self._objects: dict[Key, Obj] = {}
         self._indexers = dict(indexers or {})
         self._indexes: dict[str, dict[str, dict[Key, Obj]]] = {name: {} for name in self._indexers}
@@ -168,7 +176,7 @@ class Informer:
             return
         if self._indexers:
             self._index(key, old, obj)
-        self._objects[key] = obj
+        self._objects[key] = _identity_of(obj) if self._only_told else obj
         self._tell(Update(old, obj))
 
     def _remove(self, key: Key, last: Obj | None = None) -> None:
@@ -202,3 +210,8 @@ class Informer:
                 self._progress.remove(entry)
                 if not entry[1].done():
                     entry[1].set_result(None)
+
+
+def _identity_of(obj: Obj) -> Obj:
+    metadata = obj["metadata"]
+    return {"metadata": {name: metadata[name] for name in _IDENTITY if name in metadata}}

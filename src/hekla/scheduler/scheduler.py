@@ -161,7 +161,7 @@ class _Scheduler:
         return [self._informer(kind, door) for kind, door in doors_of(self._cache).items() if kind not in unwatched]
 
     def _informer(self, kind: Kind, door: Door) -> Informer:
-        informer = Informer(self._client, kind, view=door.view, rng=self._rng)
+        informer = Informer(self._client, kind, view=door.view, rng=self._rng, only_told=True)
         informer.subscribe(_Feed(door, self._wake))
         if kind is PERSISTENT_VOLUME_CLAIM:
             informer.subscribe(lambda update: self._binder.claim_changed(key_of(update.obj)))
