@@ -16,7 +16,7 @@ import pytest
 from hekla.client.kubeconfig import client_from_files
 from tests.cluster.components import HEKLA
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.test_recordings import wipe
+from tests.cluster.scene import wipe
 from tests.cluster.test_torn_gang import MEMBERS, bound, set_stage
 from tests.eventually import eventually
 from tests.ports import free_port

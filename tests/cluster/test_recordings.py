@@ -14,15 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from hekla.api import kinds
 from hekla.client.kubeconfig import client_from_files
-from hekla.client.rest import Client
-from hekla.errors import NotFound
 from tests.cluster.components import HEKLA
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.scene import wipe
 from tests.eventually import eventually
 from tests.scheduler.recorded import all_names, explained, load, unexplained
-from tests.scheduler.replay import NAMESPACE, Replay
+from tests.scheduler.replay import Replay
 
 QUIET_SECONDS = 3.0  # as when they were recorded: less is too little on a busy machine
 ALWAYS = (
@@ -36,7 +34,6 @@ ALWAYS = (
     "sla-own-time",
 )
 OTHERS = [name for name in all_names() if name not in ALWAYS and name not in explained()["waiting"]]
-_WIPED = (kinds.POD, kinds.POD_GROUP, kinds.POD_DISRUPTION_BUDGET, kinds.QUEUE, kinds.NODE, kinds.PRIORITY_CLASS)
 
 
 @pytest.mark.cluster
@@ -58,22 +55,6 @@ async def play(name: str, plane: ControlPlane, directory: Path) -> None:
         replay = Replay(recording, client, quiet=QUIET_SECONDS, gives_time=True)
         await replay.run(Scheduler(plane, directory).running, directory)
     assert unexplained(recording, replay.stages, replay.events) == {}
-
-
-async def wipe(client: Client) -> None:
-    """The cluster as a scenario wants to find it: empty, with its namespace."""
-    for kind in _WIPED:
-        for obj in (await client.list(kind)).items:
-            meta = obj["metadata"]
-            if not meta["name"].startswith("system-"):
-                with contextlib.suppress(NotFound):
-                    grace = 0 if kind is kinds.POD else None
-                    await client.delete(kind, meta["name"], meta.get("namespace"), grace_seconds=grace)
-    for namespace in (NAMESPACE, "kube-system"):
-        if await client.find(kinds.NAMESPACE, namespace) is None:
-            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            await client.create(kinds.NAMESPACE, made)
-        await client.raw("DELETE", kinds.EVENT.path(namespace))
 
 
 class Scheduler:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,9 @@ import uvloop
 from hekla.api import kinds
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
-from tests.cluster.components import HEKLA
-from tests.cluster.control_plane import ControlPlane, find_binaries
-from tests.cluster.test_recordings import wipe
-from tests.eventually import eventually, until
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.scene import running, serving, wipe
+from tests.eventually import until
 from tests.scheduler.miniature import group_object, node_object, pod_object
 from tests.scheduler.replay import NAMESPACE
 from tests.scheduler.validity import REQUIRED, requests, violations
@@ -222,14 +219,11 @@ async def place_in_turn(
     async with client_from_files([plane.kubeconfig]) as client:
         await wipe(client)
         await create(client, {**given, "pods": []}, scheduler)
-        if service is not None:
-            await client.create(kinds.SERVICE, service)
-        with running(plane, scheduler, directory):
-            for pod in given["pods"]:
-                await create(client, {"nodes": [], "pods": [pod]}, scheduler)
-                await until(lambda: are_all(client, _is_placed))
-        if service is not None:
-            await client.delete(kinds.SERVICE, service["metadata"]["name"], NAMESPACE)
+        async with serving(client, service):
+            with running(plane, scheduler, directory):
+                for pod in given["pods"]:
+                    await create(client, {"nodes": [], "pods": [pod]}, scheduler)
+                    await until(lambda: are_all(client, _is_placed))
         placed = {pod["metadata"]["name"]: pod for pod in (await client.list(kinds.POD, NAMESPACE)).items}
         return [str(placed[pod["name"]]["spec"]["nodeName"]) for pod in given["pods"]]
 
@@ -275,28 +269,6 @@ def _had_a_turn(pod: dict[str, Any]) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
     refused = any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
     return refused or _is_placed(pod)
-
-
-@contextlib.contextmanager
-def running(plane: ControlPlane, scheduler: str, directory: Path) -> Iterator[None]:
-    binaries = find_binaries()
-    assert binaries is not None
-    log = directory / f"{scheduler}.log"
-    commands = {
-        "default-scheduler": [
-            binaries / "kube-scheduler", "--kubeconfig", plane.kubeconfig, "--leader-elect=false", "--secure-port", "0",
-        ],
-        "volcano": [HEKLA, "scheduler", "--kubeconfig", plane.kubeconfig, "--scheduler-conf", directory / "conf"],
-    }  # fmt: skip
-    with log.open("wb") as output:
-        process = subprocess.Popen(commands[scheduler], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-    try:
-        eventually(lambda: process.poll() is None and log.stat().st_size > 0, what=f"{scheduler} has started")
-        yield
-        assert process.poll() is None, log.read_text()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
 
 
 def fullness(pods: list[dict[str, Any]]) -> Fraction:

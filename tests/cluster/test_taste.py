@@ -5,7 +5,6 @@ Pods of every kind are given to it one after the other. Before each, our own cor
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,15 +18,13 @@ from hekla.api import kinds
 from hekla.api.kinds import Obj, kind_of
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
-from hekla.errors import NotFound
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import open_plugins
 from hekla.scheduler.intake import doors_of, take_in
 from hekla.scheduler.session import Session
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.test_recordings import wipe
-from tests.cluster.test_side_by_side import running
+from tests.cluster.scene import running, serving, wipe
 from tests.eventually import until
 from tests.scheduler.miniature import group_object, queue_object
 from tests.scheduler.replay import NAMESPACE
@@ -37,7 +34,27 @@ pytestmark = pytest.mark.cluster
 OTHER = "other-team"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
-STORAGE = (kinds.PERSISTENT_VOLUME, kinds.PERSISTENT_VOLUME_CLAIM)
+OLD_ZONE, REGION = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/region"
+ON_NODES = ("n0", "n1", "n2")
+ZONED = {
+    "in-a": {ZONE: "a"},
+    "in-a-or-b": {ZONE: "a__b"},
+    "in-b-of-old": {OLD_ZONE: "b"},
+    "in-r": {REGION: "r", "other": "x"},
+    "in-a-of-r": {ZONE: "a", REGION: "r"},
+    "in-none": {ZONE: "a____b"},
+}
+MEBIBYTE = 1024 * 1024
+IMAGES = {
+    "registry.example:5000/tool:latest": 200 * MEBIBYTE,
+    "docker.io/library/model:v2": 3000 * MEBIBYTE,
+    "data:1": 700 * MEBIBYTE + 12345,
+    "tiny:1": 20 * MEBIBYTE,
+}
+ASKED_FOR = (*IMAGES, "registry.example:5000/tool", "data:2", "any")
+LOOKED_AT = (
+    kinds.NODE, kinds.NAMESPACE, kinds.SERVICE, kinds.PERSISTENT_VOLUME, kinds.PERSISTENT_VOLUME_CLAIM,
+)  # fmt: skip
 PODS = 25
 
 
@@ -50,25 +67,30 @@ def test_kube_scheduler_chooses_one_of_the_nodes_we_like_best(
 
 async def follow(plane: ControlPlane, dice: Dice, directory: Path) -> None:
     async with client_from_files([plane.kubeconfig]) as client:
-        around = await furnish(client, dice)
-        choices = 0
-        with running(plane, "default-scheduler", directory):
-            for number in range(PODS):
-                pod = await client.create(kinds.POD, dice.pod(number))
-                liked = our_liking([*around, *await everything(client, kinds.POD)], pod)
-                node = await place_of(client, pod)
-                best = {name for name, points in liked.items() if points == max(liked.values())}
-                assert node in best if node else not liked, f"{pod['spec']}: it went to {node}, we like {liked}"
-                choices += len(liked) > len(best)
-                if not node:
-                    await client.delete(kinds.POD, pod["metadata"]["name"], pod["metadata"]["namespace"])
-        assert choices > PODS // 3, "nothing to choose from: this shows nothing"
-        with contextlib.suppress(NotFound):
-            await client.delete(kinds.SERVICE, "web", NAMESPACE)
+        await furnish(client, dice)
+        async with serving(client, dice.service()):
+            around = [obj for kind in LOOKED_AT for obj in await everything(client, kind)]
+            choices = 0
+            with running(plane, "default-scheduler", directory):
+                for number in range(PODS):
+                    choices += await choose(client, around, dice.pod(number))
+        assert choices > PODS // 4, "nothing to choose from: this shows nothing"
 
 
-async def furnish(client: Client, dice: Dice) -> list[Obj]:
-    """Nodes, another namespace, and for some a Service that selects pods."""
+async def choose(client: Client, around: list[Obj], wanted: Obj) -> bool:
+    """Whether there was a choice that some of the nodes lost."""
+    pod = await client.create(kinds.POD, wanted)
+    liked = our_liking([*around, *await everything(client, kinds.POD)], pod)
+    node = await place_of(client, pod)
+    best = {name for name, points in liked.items() if points == max(liked.values())}
+    assert node in best if node else not liked, f"{pod['spec']}: it went to {node}, we like {liked}"
+    if not node:
+        await client.delete(kinds.POD, pod["metadata"]["name"], pod["metadata"]["namespace"])
+    return len(liked) > len(best)
+
+
+async def furnish(client: Client, dice: Dice) -> None:
+    """Nodes, another namespace, and volumes."""
     await wipe(client)
     if await client.find(kinds.NAMESPACE, OTHER) is None:
         metadata = {"name": OTHER, "labels": {"team": "x"}}
@@ -76,29 +98,36 @@ async def furnish(client: Client, dice: Dice) -> list[Obj]:
     for number in range(dice.randint(3, 8)):
         node = dice.node(f"n{number}")
         await client.update_status(kinds.NODE, {**await client.create(kinds.NODE, node), "status": node["status"]})
-    for obj in (each for number in range(3) for each in volume_of(f"n{number}")):
+    volumes = [volume_of(node) for node in ON_NODES] + [zoned_volume(name, ZONED[name]) for name in ZONED]
+    for obj in (each for pair in volumes for each in pair):
         if await client.find(kind_of(obj), obj["metadata"]["name"], obj["metadata"].get("namespace")) is None:
             made = await client.create(kind_of(obj), obj)
             await client.update_status(kind_of(obj), {**made, "status": {"phase": "Bound"}})
-    if dice.happens(0.5):
-        spec = {"selector": {"app": "a"}, "clusterIP": "None"}
-        metadata = {"name": "web", "namespace": NAMESPACE}
-        await client.create(kinds.SERVICE, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
-    looked_at = (kinds.NODE, kinds.NAMESPACE, kinds.SERVICE, *STORAGE)
-    found = [await everything(client, kind) for kind in looked_at]
-    return [obj for objects in found for obj in objects]
 
 
 def volume_of(node: str) -> tuple[Obj, Obj]:
     """A volume that is on one node, and the claim that has it."""
+    volume, claim = bound_pair(node)
     term = {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}
+    volume["spec"] |= {"local": {"path": "/data"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}
+    return volume, claim
+
+
+def zoned_volume(name: str, labels: dict[str, str]) -> tuple[Obj, Obj]:
+    """A volume of which labels say where it is, and the claim that has it."""
+    volume, claim = bound_pair(name)
+    volume["spec"]["hostPath"] = {"path": "/data"}
+    volume["metadata"]["labels"] = labels
+    return volume, claim
+
+
+def bound_pair(name: str) -> tuple[Obj, Obj]:
     common = {"accessModes": ["ReadWriteMany"], "storageClassName": "local"}
-    claim = {"namespace": NAMESPACE, "name": node}
-    spec = {"capacity": {"storage": "1Gi"}, "local": {"path": "/data"}, "claimRef": claim, **common}
-    spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
-    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": node}, "spec": spec}
-    metadata = {**claim, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
-    wanted = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": node, **common}
+    key = {"namespace": NAMESPACE, "name": name}
+    spec = {"capacity": {"storage": "1Gi"}, "claimRef": key, **common}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+    metadata = {**key, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    wanted = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": name, **common}
     return volume, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": wanted}
 
 
@@ -155,7 +184,13 @@ class Dice(random.Random):
         return range(self.randint(low, high))
 
     def node(self, name: str) -> Obj:
-        labels = {ZONE: self.choice("abc"), "disk": self.choice(["ssd", "hdd"]), "age": str(self.randint(1, 9))}
+        labels = {
+            ZONE: self.choice("abc"),
+            OLD_ZONE: self.choice("abc"),
+            REGION: self.choice("rs"),
+            "disk": self.choice(["ssd", "hdd"]),
+            "age": str(self.randint(1, 9)),
+        }
         taints = [
             {"key": "team", "value": self.choice(["red", "blue"]), "effect": self.choice(["NoSchedule", "NoExecute"])},
             {"key": "old", "value": self.choice("xy"), "effect": "PreferNoSchedule"},
@@ -171,8 +206,17 @@ class Dice(random.Random):
         kept = {key: value for key, value in labels.items() if self.happens(0.7)}
         spec = {"taints": [taint for taint in taints if self.happens(0.25)], "unschedulable": self.happens(0.1)}
         status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        images = [{"names": [f"{image}@sha256:0", image], "sizeBytes": size} for image, size in IMAGES.items()]
+        status["images"] = [image for image in images if self.happens(0.5)]
         metadata = {"name": name, "labels": {HOST: name, **kept}}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+    def service(self) -> Obj | None:
+        """For some a Service that selects pods."""
+        if self.happens(0.5):
+            return None
+        spec, metadata = {"selector": {"app": "a"}, "clusterIP": "None"}, {"name": "web", "namespace": NAMESPACE}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
     def pod(self, number: int) -> Obj:
         spec: dict[str, Any] = {"containers": self.containers(), "terminationGracePeriodSeconds": 0}
@@ -182,7 +226,7 @@ class Dice(random.Random):
             "affinity": (0.6, self.affinity),
             "nodeSelector": (0.1, lambda: {"disk": "ssd"}),
             "topologySpreadConstraints": (0.3, self.spread),
-            "volumes": (0.1, self.volumes),
+            "volumes": (0.25, self.volumes),
         }
         spec |= {field: make() for field, (chance, make) in rules.items() if self.happens(chance)}
         labels = {"app": self.choice("abc"), **({"tier": self.choice("xy")} if self.happens(0.5) else {})}
@@ -200,15 +244,19 @@ class Dice(random.Random):
         limits = {name: amount for name, amount in requests.items() if "/" in name}
         port = {"containerPort": 80, "hostPort": self.choice([80, 81]), "protocol": self.choice(["TCP", "UDP"])}
         port |= {"hostIP": self.choice(["127.0.0.1", "10.0.0.1"])} if self.happens(0.5) else {}
-        first = {"name": "main", "image": "any", "resources": {"requests": requests, "limits": limits}}
-        second = {"name": "second", "image": "any", "resources": {"requests": {"cpu": "100m"}}}
+        first = {"name": "main", "image": self.choice(ASKED_FOR), "resources": {"requests": requests, "limits": limits}}
+        second = {"name": "second", "image": self.choice(ASKED_FOR), "resources": {"requests": {"cpu": "100m"}}}
         first |= {"ports": [port]} if self.happens(0.1) else {}
         return [first, second] if self.happens(0.2) else [first]
 
     def starters(self) -> list[Obj]:
         """One that runs before the others and one beside them."""
-        before = {"name": "before", "image": "any", "resources": {"requests": {"cpu": self.choice(["100m", "3"])}}}
-        beside = {"name": "beside", "image": "any", "resources": {"requests": {"memory": "100Mi"}}}
+        before = {
+            "name": "before",
+            "image": self.choice(ASKED_FOR),
+            "resources": {"requests": {"cpu": self.choice(["100m", "3"])}},
+        }
+        beside = {"name": "beside", "image": self.choice(ASKED_FOR), "resources": {"requests": {"memory": "100Mi"}}}
         return [before, {**beside, "restartPolicy": "Always"}]
 
     def tolerations(self) -> list[Obj]:
@@ -280,8 +328,10 @@ class Dice(random.Random):
         )
 
     def volumes(self) -> list[Obj]:
-        """On one of three nodes, or a claim that does not exist, as all of them do in the other namespace."""
-        return [{"name": "data", "persistentVolumeClaim": {"claimName": self.choice(["n0", "n1", "n2", "lost"])}}]
+        """On some nodes or in a zone, or of a claim that does not exist, as all of them do in the other namespace."""
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": self.choice([*ON_NODES, *ZONED, "lost"])}}
+        image = {"name": "tools", "image": {"reference": self.choice(ASKED_FOR), "pullPolicy": "IfNotPresent"}}
+        return self.choice([[data], [image], [data, image]])
 
     def spread(self) -> list[Obj]:
         return [self.rule(key) for key in self.sample([ZONE, HOST, "disk"], self.randint(1, 2))]

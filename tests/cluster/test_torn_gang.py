@@ -20,7 +20,7 @@ from hekla.clock import SystemClock
 from hekla.errors import ApiError
 from hekla.scheduler import scheduler
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.test_recordings import wipe
+from tests.cluster.scene import wipe
 from tests.eventually import until
 from tests.scheduler.miniature import group_object, node_object, pod_object
 from tests.scheduler.replay import NAMESPACE

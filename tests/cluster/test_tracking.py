@@ -9,7 +9,7 @@ from hekla.api.kinds import POD_GROUP, Obj
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.test_recordings import wipe
+from tests.cluster.scene import wipe
 from tests.cluster.test_torn_gang import OWNER, scheduling
 from tests.eventually import until
 from tests.scheduler.miniature import group_object

@@ -24,7 +24,7 @@ from tests.scheduler.storage_objects import HOSTNAME, settle_claim, storage_obje
 _MOST_CYCLES = 20
 _OF_EACH_POD = (
     "cpu", "memory", "gpu", "selector", "tolerations", "node", "preemptable", "labels", "affinity", "spread", "role",
-    "volumes", "claims", "owner",
+    "volumes", "claims", "owner", "image",
 )  # fmt: skip
 _START = 1893456000.0  # 2030-01-01
 
@@ -207,11 +207,12 @@ def node_object(given: dict[str, Any]) -> Obj:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "10", **resources(given)}
     if "pods" in given:
         amounts["pods"] = str(given["pods"])
+    images = [{"names": [name], "sizeBytes": size * 1024 * 1024} for name, size in given.get("images", {}).items()]
     return {
         "kind": "Node",
         "metadata": {"name": given["name"], "labels": {HOSTNAME: given["name"], **given.get("labels", {})}},
         "spec": {key: given[key] for key in ("taints", "unschedulable") if key in given},
-        "status": {"allocatable": amounts},
+        "status": {"allocatable": amounts, "images": images},
     }
 
 
@@ -288,6 +289,8 @@ def pod_object(given: dict[str, Any], group: str | None) -> Obj:
     # Of what cannot be overcommitted a pod states its limit as well, or no server takes it.
     limits = {name: amount for name, amount in asked.items() if "/" in name}
     container: dict[str, Any] = {"name": "main", "resources": {"requests": asked, "limits": limits}}
+    if "image" in given:
+        container["image"] = given["image"]
     if "port" in given:
         container["ports"] = [{"containerPort": given["port"], "hostPort": given["port"]}]
     spec: dict[str, Any] = {"schedulerName": given.get("scheduler", "volcano"), "containers": [container]}

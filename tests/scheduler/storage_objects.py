@@ -34,7 +34,14 @@ def class_object(
 
 
 def volume_object(
-    name: str, size: str = "1Gi", node: str = "", owner: str = "", driver: str = "", of: str = "lazy", **more: Any
+    name: str,
+    size: str = "1Gi",
+    node: str = "",
+    owner: str = "",
+    driver: str = "",
+    of: str = "lazy",
+    labels: Any = None,
+    **more: Any,
 ) -> Obj:
     spec: Obj = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": of, **more}
     if node:
@@ -43,7 +50,7 @@ def volume_object(
     if owner:
         spec["claimRef"] = {"namespace": "test", "name": owner}
     spec |= {"csi": {"driver": driver, "volumeHandle": name}} if driver else {"local": {"path": f"/mnt/{name}"}}
-    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+    return {"kind": "PersistentVolume", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
 
 
 def claim_object(name: str, size: str = "1Gi", of: str = "lazy", volume: str = "", node: str = "", **more: Any) -> Obj:

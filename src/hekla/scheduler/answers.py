@@ -160,6 +160,7 @@ _CHECKS: Mapping[str, _Check] = {
     "reclaimable": _are_candidates,
     "refusals": _are_refusals,
     "most_per_node": lambda _, __, answer: answer is None or _is_whole(answer),
+    "standing_score": lambda session, _, answer: answer is None or _is_row(answer, len(session.snapshot.nodes)),
     "has_preference": _truth,
     "preference": lambda _, given, answer: _is_row(answer, len(given[1])),
     "following": lambda _, given, answer: answer is None or _is_row(getattr(answer, "points", None), len(given[1])),

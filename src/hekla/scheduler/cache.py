@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, key_of, name_of, revision_of, uid_of
 from hekla.scheduler.grouptable import GroupTable
+from hekla.scheduler.images import ImageTable, read_images
 from hekla.scheduler.plan import Placement, Plan
 from hekla.scheduler.podreading import PodForm, PodReader, form_of
 from hekla.scheduler.reading import (
@@ -64,6 +65,7 @@ class Cache:
         self._members: dict[Key, dict[str, Pod]] = {}
         self._loose: dict[str, Pod] = {}  # on nodes, and of no group
         self._nodes: dict[str, Node] = {}
+        self._images = ImageTable()
         self._queues: dict[str, Queue] = {}
         self._groups = GroupTable()
         self._groupless: set[Key] = set()  # keys that pods name and no PodGroup has
@@ -118,10 +120,11 @@ class Cache:
         return self._swap(before, None)
 
     def put_node(self, obj: Obj) -> bool:
-        node = read_node(obj)
+        node, images = read_node(obj), read_images(obj)
         if self._node_labels and self._node_labels.isdisjoint(node.labels.items()):
             # Another scheduler's. It may have been ours until its labels changed.
             return node.name in self._nodes and self.remove_node(obj)
+        self._images.put(node.name, images)
         known = self._nodes.get(node.name)
         if known == node:
             return False
@@ -132,6 +135,7 @@ class Cache:
 
     def remove_node(self, obj: Obj) -> bool:
         self._stale = True
+        self._images.remove(obj["metadata"]["name"])
         return self._nodes.pop(obj["metadata"]["name"], None) is not None and self._changed()
 
     def put_queue(self, obj: Obj) -> bool:
@@ -298,12 +302,13 @@ class Cache:
     def snapshot(self, cycle_id: str = "", *, now: float = 0.0) -> Snapshot:
         self._refresh()
         tables, siblings = self._tables, self.siblings.snapshot()
+        groups = tuple(self._group(key) for key in self._groups.active())
         return Snapshot(
             cycle_id=cycle_id,
             columns=tables.columns,
             nodes=tables.nodes(),
             queues=tuple(self._queues[name] for name in sorted(self._queues)),
-            groups=tuple(self._group(key) for key in self._groups.active()),
+            groups=groups,
             now=now,
             budgets=tuple(self._budgets[key] for key in sorted(self._budgets)),
             quotas=tuple(self._quotas[key] for key in sorted(self._quotas)),
@@ -315,6 +320,7 @@ class Cache:
             requests=tables.requests[: len(tables.shapes)],
             resting=self._groups.resting(),
             filed=self._groups.filed(siblings.keys),
+            images=self._images.snapshot(groups, tables.lines),
             held=self._groups.held(),
         )
 

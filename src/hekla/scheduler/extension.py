@@ -231,6 +231,10 @@ class NodeScore:
         """
         return None
 
+    def standing_score(self, of: PodClass) -> Floats | None:
+        """The score of every node for reasons that pods and other nodes have no part in; None where all are alike."""
+        return None
+
     def has_preference(self, of: PodClass) -> bool:
         """Whether some nodes are liked better than others for reasons that have nothing to do with room."""
         return False

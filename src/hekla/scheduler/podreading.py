@@ -20,8 +20,9 @@ from hekla.api.core import PodPhase
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
+from hekla.scheduler.images import full_name
 from hekla.scheduler.reading import Shapes
-from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodStatus, QueueGate, Shape, Workload
+from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodImages, PodStatus, QueueGate, Shape, Workload
 
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
@@ -58,6 +59,7 @@ class Metadata(_Form):
 
 
 class ContainerForm(_Form):
+    image: str | None = None
     resources: msgspec.Raw = _NOTHING
     restart_policy: str | None = None
     ports: msgspec.Raw = _NOTHING
@@ -125,6 +127,7 @@ class PodReader:
         self._labels: dict[bytes, Mapping[str, str]] = {}
         self._keys: dict[tuple[str, str], Key] = {}
         self._owners: dict[tuple[str, bytes], Workload | None] = {}
+        self._images: dict[PodImages, PodImages] = {}
 
     def read(self, form: PodForm) -> Pod:
         meta, spec, status = form.metadata, form.spec or _NO_SPEC, form.status or _NO_STATUS
@@ -153,6 +156,7 @@ class PodReader:
             priority_class=sys.intern(spec.priority_class_name or ""),
             labels=labels,
             claims=_claim_names(meta.name, spec.volumes),
+            images=self._images_of(spec),
             owner=self._owner_of(meta.owner_references, namespace),
             revision=int(meta.resource_version or 0),
             condition=_condition(status),
@@ -204,6 +208,18 @@ class PodReader:
                 self._owners.clear()
             self._owners[key] = _workload(msgspec.json.decode(raw), namespace)
         return self._owners[key]
+
+    def _images_of(self, spec: Spec) -> PodImages:
+        containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+        names = (*(container.image or "" for container in containers), *_mounted_images(spec.volumes))
+        named = PodImages(names, len(containers))
+        found = self._images.get(named)
+        if found is None:
+            if len(self._images) >= _SPARE:
+                self._images.clear()
+            full = tuple(sys.intern(full_name(name)) for name in names)
+            found = self._images[named] = PodImages(full, len(containers))
+        return found
 
     def _shape_of(self, spec: Spec, meta: Metadata, namespace: str, labels: Mapping[str, str]) -> Shape:
         affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
@@ -304,6 +320,13 @@ def _claim_names(pod: str, volumes: msgspec.Raw) -> tuple[str, ...]:
         elif volume.get("ephemeral"):
             names.append(f"{pod}-{volume.get('name')}")
     return tuple(names)
+
+
+def _mounted_images(volumes: msgspec.Raw) -> list[str]:
+    if b'"image"' not in bytes(volumes):
+        return []
+    sources = [volume["image"] for volume in msgspec.json.decode(volumes) if volume.get("image")]
+    return [str(source.get("reference") or "") for source in sources]
 
 
 def _workload(references: list[Obj], namespace: str) -> Workload | None:

@@ -136,6 +136,13 @@ class Workload(NamedTuple):
     key: Key
 
 
+class PodImages(NamedTuple):
+    """What has to be on a node before a pod can start there."""
+
+    names: tuple[str, ...] = ()  # full ones, of each container and of each volume that is an image
+    containers: int = 0
+
+
 class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     """There may be very many: kept small, and made quickly."""
 
@@ -159,6 +166,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     priority_class: str = ""
     labels: Mapping[str, str] = NO_LABELS
     claims: tuple[str, ...] = ()
+    images: PodImages = PodImages()
     owner: Workload | None = None
     revision: int = 0
     condition: Condition | None = None

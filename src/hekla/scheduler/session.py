@@ -17,6 +17,7 @@ from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.families import NO_FAMILY, Families
 from hekla.scheduler.fit import FitError, Unfit
+from hekla.scheduler.images import NO_IMAGES, Images
 from hekla.scheduler.rows import Constraints, HostPort, Pod, PodStatus, Queue
 from hekla.scheduler.snapshot import Group, Snapshot, Statuses, are
 from hekla.scheduler.timings import Timings
@@ -154,6 +155,7 @@ class PodClass(NamedTuple):
     queue: str
     claims: tuple[Key, ...] = ()
     family: int = NO_FAMILY
+    images: int = NO_IMAGES
     tag: int = -1  # given by a plugin to pods it wants to judge one by one
 
 
@@ -189,6 +191,7 @@ class Session:
     total: Floats = field(init=False)
     crowd: Crowd = field(init=False)
     families: Families = field(init=False)
+    images: Images = field(init=False)
     listeners: list[Listener] = field(default_factory=list)
     movers: list[Mover] = field(default_factory=list)
     reservers: list[Listener] = field(default_factory=list)  # told of pods let in by their queue and not placed yet
@@ -216,6 +219,7 @@ class Session:
         self.active = self._states(self.snapshot.groups)
         self.crowd = Crowd(self.snapshot)
         self.families = Families(self.snapshot)
+        self.images = Images(self.snapshot.images, len(nodes))
         self.used = nodes.used.copy(order="F")
         self.idle = nodes.allocatable - nodes.used
         self.releasing = nodes.releasing.copy(order="F")
@@ -261,7 +265,8 @@ class Session:
         claims = pod.claim_keys if pod.claims else ()
         tag = self.tags.get(pod.uid, -1) if self.tags else -1
         family = self.families.number(pod) if self.families.active else NO_FAMILY
-        return PodClass(shape, kin, state.queue.name, claims, family, tag)
+        images = self.images.number(pod) if self.images.active else NO_IMAGES
+        return PodClass(shape, kin, state.queue.name, claims, family, images, tag)
 
     def look_again_at(self, moment: float) -> None:
         """Ask for a cycle at a time when something may be decided differently, though nothing has changed."""

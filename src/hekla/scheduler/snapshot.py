@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -128,6 +129,13 @@ class Holdings(msgspec.Struct, frozen=True, eq=False):
         return Holdings(self.groups - 1, self.holdings - group.holdings)
 
 
+class ImagePlace(NamedTuple):
+    """The nodes that have an image, and its size in bytes (on average, where they disagree)."""
+
+    lines: Ints
+    size: float
+
+
 Filed = Mapping[str, Mapping[Label, tuple[Group, ...]]]  # by namespace and label
 
 
@@ -151,4 +159,5 @@ class Snapshot:
     filed: Filed = field(
         default_factory=dict
     )  # the resting groups whose pods have a label that siblings are filed under
+    images: Mapping[str, ImagePlace] = field(default_factory=dict)  # by name: where those of waiting pods are
     held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold

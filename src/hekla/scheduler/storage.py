@@ -13,6 +13,7 @@ from hekla.api.quantity import parse
 from hekla.api.selector import Operator, Requirement, Selector, label_selector_from
 from hekla.scheduler.reading import read_term
 from hekla.scheduler.rows import Term
+from hekla.scheduler.zones import Zones, read_zones
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -49,6 +50,7 @@ class Volume:
     modes: frozenset[str]
     block: bool
     labels: Mapping[str, str] = field(hash=False)
+    zones: Zones
     driver: str  # whose limit it counts for
     handle: str
     leaving: bool
@@ -130,6 +132,7 @@ def read_volume(obj: Obj) -> Volume:
         modes=frozenset(map(str, spec.get("accessModes") or ())),
         block=spec.get("volumeMode") == "Block",
         labels=labels_of(obj),
+        zones=read_zones(labels_of(obj)),
         driver=str(csi.get("driver") or ""),
         handle=str(csi.get("volumeHandle") or ""),
         leaving=is_deleting(obj),

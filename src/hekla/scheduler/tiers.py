@@ -13,6 +13,7 @@ from hekla.log import get_logger
 from hekla.scheduler.arrays.blocks import Bounded, OpenLines, best_line
 from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.arrays.scores import Standing
 from hekla.scheduler.blame import PluginFailure, culprit, failure_of
 from hekla.scheduler.extension import (
     GroupEnqueueable,
@@ -338,6 +339,8 @@ class Tiers:
         """The score of a class; `candidates` may be None where no plugin has a preference."""
         try:
             pairs = [score for plugin in self._scores if (score := plugin.pair_score(of.shape)) is not None]
+            standing = (plugin.standing_score(of) for plugin in self._scores)
+            pairs += [Standing(points) for points in standing if points is not None]
             if candidates is None or not self.has_preferences(of):
                 return ClassScore(pairs, None, None, self.unfit_after)
             fixed = [plugin.preference(of, candidates) for plugin in self._scores if plugin.has_preference(of)]

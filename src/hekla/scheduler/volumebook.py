@@ -18,6 +18,7 @@ from hekla.scheduler.arrays.resources import Flags
 from hekla.scheduler.matching import matches
 from hekla.scheduler.rows import Node, Term
 from hekla.scheduler.storage import Claim, ClaimChoice, Storage, StorageClass, Volume
+from hekla.scheduler.zones import Zones, is_reached
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -36,6 +37,7 @@ class VolumeBook:
         self._decided: dict[Key, _Decided] = {}
         self._taken: set[str] = set()
         self._reached: dict[str, Flags] = {}
+        self._of_zones: dict[Zones, Flags] = {}
         self._suitable: dict[Key, list[Volume]] = {}
         self._meant_for: dict[Key, list[Volume]] = {}
         self._by_hostname: dict[str, list[int]] | None = None
@@ -50,6 +52,15 @@ class VolumeBook:
         for volume in filter(None, map(self._settled_volume, claims)):
             reached &= self._reach(volume)
         return ~reached
+
+    def out_of_zone(self, claims: Sequence[Key]) -> Flags:
+        """Nodes in other zones than labels say of the volumes that the claims are bound to."""
+        inside = np.ones(len(self._nodes), dtype=bool)
+        for volume in filter(None, map(self._settled_volume, claims)):
+            if volume.zones not in self._of_zones:
+                self._of_zones[volume.zones] = np.array([is_reached(volume.zones, node.labels) for node in self._nodes])
+            inside &= self._of_zones[volume.zones]
+        return ~inside
 
     def without_volume(self, claims: Sequence[Key]) -> Flags:
         """Nodes for which a waiting claim has neither a volume nor anybody who would make one."""

@@ -167,6 +167,8 @@ def _runs(session: Session, tiers: Tiers, state: GroupState, wanted: Ints) -> li
         differ |= np.diff([session.crowd.kin(group.pods[at]) for at in ordered.tolist()]) != 0
     if session.families.active:
         differ |= np.diff([session.families.number(group.pods[at]) for at in ordered.tolist()]) != 0
+    if session.images.active:
+        differ |= np.diff([session.images.number(group.pods[at]) for at in ordered.tolist()]) != 0
     if session.tags:
         tags = [session.tags.get(group.pods[at].uid, -1) for at in ordered.tolist()]
         differ |= np.diff(tags) != 0

@@ -15,6 +15,10 @@ import numpy as np
 from hekla.scheduler.arrays.resources import Floats, Ints
 
 _EPSILON = 1e-9
+_MEBIBYTE = 1024 * 1024
+# What is smaller is there in no time; what is larger takes so long that it makes no difference any more.
+_SMALL = 23 * _MEBIBYTE
+_LARGE = 1000 * _MEBIBYTE
 
 
 def normalise(raw: Floats, weight: float, *, reverse: bool) -> Floats:
@@ -23,6 +27,23 @@ def normalise(raw: Floats, weight: float, *, reverse: bool) -> Floats:
     scaled = np.floor(raw * 100 / highest + _EPSILON) if highest > 0 else np.zeros_like(raw)
     result: Floats = (100 - scaled if reverse else scaled) * weight
     return result
+
+
+def presence(sizes: Ints, containers: int) -> Ints:
+    """0 … 100, from how many bytes of the images of so many containers nodes have already."""
+    most = _LARGE * containers
+    points: Ints = (np.clip(sizes, _SMALL, most) - _SMALL) * 100 // (most - _SMALL)
+    return points
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """A score that stays as it is, wherever pods are put."""
+
+    points: Floats
+
+    def __call__(self, lines: Ints | None, placed: Ints | int) -> Floats:
+        return self.points if lines is None else self.points[lines]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

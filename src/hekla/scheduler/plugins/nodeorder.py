@@ -16,6 +16,7 @@ from hekla.scheduler.crowd import NO_KIN
 from hekla.scheduler.evenness import DEFAULT_RULES, Evenness
 from hekla.scheduler.extension import Argument, NodeScore, PairScore, SchedulerPlugin
 from hekla.scheduler.families import NO_FAMILY
+from hekla.scheduler.images import NO_IMAGES
 from hekla.scheduler.matching import matches
 from hekla.scheduler.neighbours import liking
 from hekla.scheduler.plugins.predicates import counted_nodes, tolerates
@@ -27,7 +28,7 @@ _SPREAD_WEIGHT = "podtopologyspread.weight"
 
 
 class NodeOrder(SchedulerPlugin, NodeScore):
-    """Spread by free room and balance; then preferred affinity and taints one would rather avoid."""
+    """Spread by free room and balance; images that are there; preferred affinity, taints one would rather avoid."""
 
     BY_CONSTRAINTS: ClassVar[bool] = True
 
@@ -74,6 +75,13 @@ class NodeOrder(SchedulerPlugin, NodeScore):
             balanced = []
         crowded = self.session.has_later
         return SpreadOfClass(self._spread, (kind.assumed_cpu, kind.assumed_memory), balanced, crowded)
+
+    def standing_score(self, of: PodClass) -> Floats | None:
+        weight = self.arguments["imagelocality.weight"]
+        if not weight or of.images == NO_IMAGES:
+            return None
+        points: Floats = self.session.images.points(of.images) * np.float64(weight)
+        return points
 
     def has_preference(self, of: PodClass) -> bool:
         constraints = self.session.constraints(of)

@@ -99,12 +99,14 @@ class Predicates(SchedulerPlugin, NodeFilter):
             if text:
                 self._add(found, text, range(len(self._nodes)), Reason.WAITING_FOR_VOLUME)
         volumes = self.session.volumes
+        if self._attachments is not None:
+            self._mark(found, "node(s) exceed max volume count", self._attachments.full(claims), final=False)
+        if self.arguments["predicate.VolumeZoneEnable"]:
+            self._mark(found, "node(s) had no available volume zone", volumes.out_of_zone(claims))
         if self.arguments["predicate.VolumeBindingEnable"]:
             self._mark(found, "node(s) didn't match PersistentVolume's node affinity", volumes.out_of_reach(claims))
             text = "node(s) didn't find available persistent volumes to bind"
             self._mark(found, text, volumes.without_volume(claims))
-        if self._attachments is not None:
-            self._mark(found, "node(s) exceed max volume count", self._attachments.full(claims), final=False)
 
     def _missing(self, key: Key) -> str:
         """What has to be there before any node can be judged."""
