@@ -11,6 +11,7 @@ import click
 
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.output import print_table
+from hekla.cli.parameters import log_level_option, output_option
 from hekla.cli.upstream_flags import queue_gates_option
 from hekla.errors import ApiError, Disconnected
 from hekla.local.layout import Layout
@@ -70,10 +71,15 @@ def size_options(command: Any) -> Any:
 @size_options
 @machine_options
 @click.option("--port", default=0, help="Port of the API server on 127.0.0.1 (0: the last one, or a free one).")
-@click.option("--scheduler-conf", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=None)
+@click.option(
+    "--scheduler-conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=None,
+    help="The scheduler's actions, tiers and plugins, as upstream's file.",
+)
 @queue_gates_option
 @click.option("--detach", is_flag=True, help="Return when it is ready; `hekla down` stops it.")
-@click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
+@log_level_option
 def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     """Start a local cluster: API server, controllers, scheduler and a node.
 
@@ -129,7 +135,7 @@ def down(cluster: ClusterOptions) -> None:
 
 @click.command()
 @cluster_options
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@output_option("table", "json")
 def status(cluster: ClusterOptions, output: str) -> int:
     """Show the local cluster's components and nodes.
 

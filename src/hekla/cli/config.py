@@ -9,6 +9,7 @@ import click
 
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.cli.output import print_document
+from hekla.cli.parameters import output_option
 from hekla.cli.rehearse import effective_config, scheduler_conf_option
 from hekla.scheduler.config import OFF_BY_DEFAULT, SWITCHES, Config, PluginEntry
 
@@ -21,7 +22,7 @@ def config() -> None:
 @config.command()
 @cluster_options
 @scheduler_conf_option
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml")
+@output_option("yaml", "json")
 def show(cluster: ClusterOptions, scheduler_conf: Path | None, output: str) -> None:
     """Print the scheduler's configuration in force, defaults filled in; a file that is wrong is refused.
 

@@ -12,6 +12,7 @@ from hekla.api.meta import parse_timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.named import pods_of
 from hekla.cli.output import age, print_table
+from hekla.cli.parameters import output_option
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 
@@ -19,7 +20,7 @@ from hekla.clock import SystemClock
 @click.command()
 @cluster_options
 @click.argument("job")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@output_option("table", "json")
 def events(cluster: ClusterOptions, job: str, output: str) -> None:
     """Tell the story of JOB: its events, its PodGroup's and its pods', oldest first.
 

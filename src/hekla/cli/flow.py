@@ -13,6 +13,7 @@ from hekla.cli.failing import failing_as
 from hekla.cli.manifest import read_manifest
 from hekla.cli.named import chosen_name, confirm, delete_one, name_argument, print_one, read_all, read_one
 from hekla.cli.output import age, print_table
+from hekla.cli.parameters import all_namespaces_option
 from hekla.cli.submit import check_documents, create_document
 from hekla.cli.vcctl import is_vcctl, print_fitting
 from hekla.client.rest import Client
@@ -53,7 +54,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("create", help=f"Create from a file.\n\n\b\nExample:  hekla {word} create -f flow.yaml")
     @cluster_options
-    @click.option("-f", "--filename", "--file", required=True)
+    @click.option("-f", "--filename", "--file", required=True, help="The file; - for standard input.")
     @failing_as(f"create {word}")
     def create(cluster: ClusterOptions, filename: str) -> None:
         documents = read_manifest(filename)
@@ -70,7 +71,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("list", help=f"List {kind.plural}.\n\n\b\nExample:  hekla {word} list -A")
     @cluster_options
-    @click.option("-A", "--all-namespaces", is_flag=True)
+    @all_namespaces_option
     @failing_as(f"list {word}")
     def list_all(cluster: ClusterOptions, all_namespaces: bool) -> None:
         found = read_all(cluster, kind, all_namespaces=all_namespaces)
@@ -94,7 +95,15 @@ def _group(kind: Kind, show: Any) -> click.Group:
     @group.command("describe", help=f"Show one whole.\n\n\b\nExample:  hekla {word} describe NAME")
     @cluster_options
     @name_argument
-    @click.option("-o", "--format", "--output", "style", type=click.Choice(["yaml", "json"]), default="yaml")
+    @click.option(
+        "-o",
+        "--format",
+        "--output",
+        "style",
+        type=click.Choice(["yaml", "json"]),
+        default="yaml",
+        help="In which form to print it.",
+    )
     @failing_as(f"describe {word}")
     def describe(cluster: ClusterOptions, name: str, name_flag: str, style: str) -> None:
         if is_vcctl() and not (name or name_flag):

@@ -17,6 +17,7 @@ from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of, queue_names
 from hekla.cli.output import age, duration, print_document, print_table
+from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.progress import (
     dependency_reason,
     failures,
@@ -114,11 +115,11 @@ def _amounts(text: str) -> dict[str, str]:
 
 @job.command("list")
 @cluster_options
-@click.option("-A", "--all-namespaces", is_flag=True)
+@all_namespaces_option
 @click.option("-l", "--selector", default="", help="Label selector.")
 @click.option("-q", "--queue", default="", help="Only jobs of this queue.")
 @click.option("-S", "--scheduler", default="", help="Only jobs of this scheduler.")
-@click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table")
+@output_option("table", "wide", "json", "yaml", "name")
 @failing_as("list job")
 def list_jobs(
     cluster: ClusterOptions, all_namespaces: bool, selector: str, queue: str, scheduler: str, output: str
@@ -161,7 +162,7 @@ def list_jobs(
 @job.command("view")
 @cluster_options
 @name_argument
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
+@output_option("text", "json", "yaml")
 @failing_as("view job")
 def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> None:
     """Show one job: state, tasks, pods, events.

@@ -14,6 +14,7 @@ from hekla.cli.advice import advice_for
 from hekla.cli.main import EXIT_BAD_FILE
 from hekla.cli.manifest import BadFile, Document, Mistake, read_manifest
 from hekla.cli.output import style
+from hekla.cli.parameters import output_option
 from hekla.cli.refusal import all_mistakes
 from hekla.cli.submit import document_problems, require_kind
 from hekla.client.rest import Client
@@ -34,7 +35,7 @@ class Finding:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option("text", "json")
 def lint(files: tuple[str, ...], output: str) -> int:
     """Find what is wrong in job files, and what will not do what was hoped. Needs no cluster.
 

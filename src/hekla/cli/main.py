@@ -53,7 +53,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "version": ("hekla.cli.version", "version", "Print the version."),
     "install": ("hekla.cli.install", "install", "Install the CRDs on a cluster."),
 }
-_SECTIONS = (
+SECTIONS = (
     ("Run", ("run", "plan", "logs", "why", "events", "lint", "render")),
     ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate", "config", "completion", "version")),
     ("Local cluster", ("up", "down", "status")),
@@ -76,7 +76,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in _SECTIONS:
+        for title, names in SECTIONS:
             with formatter.section(title):
                 formatter.write_dl([(name, _COMMANDS[name][2]) for name in names])
 

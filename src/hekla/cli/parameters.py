@@ -1,10 +1,25 @@
-"""Kinds of command-line values that click does not know."""
+"""What several commands take: options in the same words, and kinds of values that click does not know."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from hekla.api.duration import InvalidDuration, parse_duration
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+all_namespaces_option = click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+log_level_option = click.option(
+    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log."
+)
+
+
+def output_option(*forms: str) -> Callable[[_Function], _Function]:
+    """`-o`, one of the forms; the first where it is not given."""
+    return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], help="In which form to print it.")
 
 
 class Duration(click.ParamType[float]):

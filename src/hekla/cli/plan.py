@@ -20,6 +20,7 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.main import EXIT_UNPLACEABLE
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table
+from hekla.cli.parameters import output_option
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
@@ -42,7 +43,7 @@ from hekla.scheduler.config import Config
 @cluster_options
 @click.argument("file")
 @scheduler_conf_option
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option("text", "json")
 def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output: str) -> int:
     """Say where the pods of the job in FILE would go now, or why it would wait.
 

@@ -13,6 +13,7 @@ from hekla.api.scheduling import QUEUE_NAME_ANNOTATION
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.output import age, print_document, print_table
+from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.vcctl import is_vcctl, print_pods
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -26,10 +27,10 @@ def pod() -> None:
 
 @pod.command("list")
 @cluster_options
-@click.option("-A", "--all-namespaces", is_flag=True)
+@all_namespaces_option
 @click.option("-j", "--job", default="", help="Only pods of this job.")
 @click.option("-q", "--queue", default="", help="Only pods of this queue.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
+@output_option("table", "json", "yaml", "name")
 @failing_as("list pod")
 def list_pods(cluster: ClusterOptions, all_namespaces: bool, job: str, queue: str, output: str) -> None:
     """List the pods of jobs.

@@ -14,6 +14,7 @@ from hekla.cli.connection import ClusterOptions, clusterwide_options, with_clien
 from hekla.cli.failing import failing_as
 from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, queue_name_argument
 from hekla.cli.output import print_document, print_table
+from hekla.cli.parameters import output_option
 from hekla.cli.vcctl import is_vcctl, print_queues
 from hekla.client.rest import Client
 from hekla.errors import UsageError
@@ -50,7 +51,7 @@ def create(cluster: ClusterOptions, name: str, name_flag: str, weight: int, pare
 
 @queue.command("list")
 @clusterwide_options
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
+@output_option("table", "json", "yaml", "name")
 @failing_as("list queue")
 def list_queues(cluster: ClusterOptions, output: str) -> None:
     """List queues with their PodGroups by phase.

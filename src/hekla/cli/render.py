@@ -13,6 +13,7 @@ from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj, kind_of
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_document
+from hekla.cli.parameters import output_option
 from hekla.cli.submit import check_documents, create_document
 from hekla.client.rest import Client
 from hekla.controllers.job.model import Job, Task, read_job
@@ -30,7 +31,7 @@ _MADE_LATER = "made when the job is created"
 @click.command()
 @click.argument("file")
 @click.option("--task", default="", help="Only the pods of this task.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml")
+@output_option("yaml", "json")
 def render(file: str, task: str, output: str) -> None:
     """Print what the job in FILE becomes: its PodGroup, what its plugins add, and every pod.
 

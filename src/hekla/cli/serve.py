@@ -16,7 +16,7 @@ import click
 from hekla.cli.cluster import machine_options
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.cli.election import election_of, election_options
-from hekla.cli.parameters import Duration
+from hekla.cli.parameters import Duration, log_level_option
 from hekla.cli.upstream_flags import (
     CONTROLLERS_TO_COME,
     MOOT_FOR_CONTROLLERS,
@@ -41,7 +41,6 @@ from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 from hekla.metrics import serving_health
 
-_LEVELS = click.Choice(["debug", "info", "warning", "error"])
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _UNREACHABLE = (
     "note: without --tls-cert-file, --tls-private-key-file and --client-ca-file the cluster cannot ask this node:"
@@ -54,7 +53,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 @cluster_options
 @click.option("--port", default=0, help="Port on 127.0.0.1 (0: a free one).")
 @queue_gates_option
-@click.option("--log-level", default="info", type=_LEVELS)
+@log_level_option
 def apiserver(cluster: ClusterOptions, port: int, queue_gates: bool, log_level: str) -> None:
     """Run the API server alone, on the data dir's store.
 
@@ -93,7 +92,7 @@ def apiserver(cluster: ClusterOptions, port: int, queue_gates: bool, log_level: 
 @feature_gates
 @moot(MOOT_FOR_CONTROLLERS)
 @version_option
-@click.option("--log-level", default="info", type=_LEVELS)
+@log_level_option
 def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the controllers of Jobs, CronJobs, JobFlows, JobTemplates, queues and pod groups.
 
@@ -128,7 +127,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are ours.")
 @click.option("--plugins-dir", type=_FOLDER, default=None, help="Python files with plugins of your own.")
 @click.option("--plugin-budget", type=Duration(), default="2s", help="Longest call of a plugin of your own.")
-@click.option("--default-queue", default="default")
+@click.option("--default-queue", default="default", help="Queue of groups that name none.")
 @click.option("--schedule-period", type=Duration(), default="1s", help="Longest pause between two cycles.")
 @boolean("--enable-metrics", help="Serve figures for Prometheus at /metrics.")
 @click.option("--listen-address", default=":8080", help="Where to serve them.")
@@ -143,7 +142,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @sharding_option
 @moot(MOOT_FOR_SCHEDULER)
 @version_option
-@click.option("--log-level", default="info", type=_LEVELS)
+@log_level_option
 def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run the gang scheduler.
 
@@ -195,9 +194,9 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @machine_options
 @click.option("--simulated-nodes", default=0, help="Be so many nodes whose pods only pretend to run.")
 @click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
-@click.option("--tls-private-key-file", type=_FILE, default=None)
+@click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, default=None, help="Who may read logs: the API server's client CA.")
-@click.option("--log-level", default="info", type=_LEVELS)
+@log_level_option
 def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> None:
     """Run a node: pods bound to it become isolated processes on this machine.
 
@@ -282,7 +281,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 @queue_gates_option
 @moot(MOOT_FOR_WEBHOOK)
 @version_option
-@click.option("--log-level", default="info", type=_LEVELS)
+@log_level_option
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run admission for a real cluster: defaults and checks behind HTTPS.
 

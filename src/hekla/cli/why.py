@@ -20,6 +20,7 @@ from hekla.api.reasons import Reason
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
 from hekla.cli.named import pods_of
+from hekla.cli.parameters import output_option
 from hekla.cli.progress import (
     dependency_reason,
     failures,
@@ -50,7 +51,7 @@ _EMPTYING = frozenset({JobPhase.ABORTING, JobPhase.RESTARTING, JobPhase.TERMINAT
 @cluster_options
 @click.argument("job")
 @scheduler_conf_option
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option("text", "json")
 def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: str) -> None:
     """Say why JOB is waiting, or how it ended.
 
