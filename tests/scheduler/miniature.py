@@ -11,6 +11,7 @@ import copy
 from typing import Any
 
 from hekla.api.batch import PARTITION_ID
+from hekla.api.devices import GPU_INDEX
 from hekla.api.kinds import Obj
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.scheduler.cache import Cache
@@ -24,7 +25,7 @@ from tests.scheduler.storage_objects import HOSTNAME, settle_claim, storage_obje
 _MOST_CYCLES = 20
 _OF_EACH_POD = (
     "cpu", "memory", "gpu", "selector", "tolerations", "node", "preemptable", "labels", "affinity", "spread", "role",
-    "volumes", "claims", "owner", "image",
+    "volumes", "claims", "owner", "image", "gpu-memory", "gpu-number",
 )  # fmt: skip
 _START = 1893456000.0  # 2030-01-01
 
@@ -120,6 +121,8 @@ class Miniature:
                 obj = self.objects["Pod", pod.name]
                 assert "nodeName" not in obj["spec"], f"{pod.name} bound twice"
                 obj["spec"]["nodeName"] = node
+                if pod.cards:
+                    obj["metadata"]["annotations"][GPU_INDEX] = ",".join(map(str, pod.cards))
                 obj["status"] = {"phase": "Running"}
                 changed.append(True)
         return any(changed)
@@ -127,6 +130,9 @@ class Miniature:
     def node_of(self, pod: str) -> str | None:
         found = self.objects["Pod", pod]["spec"].get("nodeName")
         return None if found is None else str(found)
+
+    def cards_of(self, pod: str) -> str:
+        return str(self.objects["Pod", pod]["metadata"]["annotations"].get(GPU_INDEX, ""))
 
     def message_of(self, pod: str) -> str | None:
         conditions = (self.objects["Pod", pod].get("status") or {}).get("conditions") or [{}]
@@ -200,6 +206,7 @@ def resources(given: dict[str, Any]) -> dict[str, str]:
     found = {name: str(given[name]) for name in ("cpu", "memory") if name in given}
     if "gpu" in given:
         found["nvidia.com/gpu"] = str(given["gpu"])
+    found |= {f"volcano.sh/{name}": str(given[name]) for name in ("gpu-memory", "gpu-number") if name in given}
     return found
 
 
@@ -210,7 +217,11 @@ def node_object(given: dict[str, Any]) -> Obj:
     images = [{"names": [name], "sizeBytes": size * 1024 * 1024} for name, size in given.get("images", {}).items()]
     return {
         "kind": "Node",
-        "metadata": {"name": given["name"], "labels": {HOSTNAME: given["name"], **given.get("labels", {})}},
+        "metadata": {
+            "name": given["name"],
+            "labels": {HOSTNAME: given["name"], **given.get("labels", {})},
+            "annotations": given.get("annotations", {}),
+        },
         "spec": {key: given[key] for key in ("taints", "unschedulable") if key in given},
         "status": {"allocatable": amounts, "images": images},
     }

@@ -86,6 +86,8 @@ def check(world: Miniature, expect: dict[str, Any]) -> None:
     for pod, node in expect.get("bound", {}).items():
         found = world.node_of(pod)
         assert found is not None if node == "anywhere" else found == node, f"{pod} is on {found}, not on {node}"
+    for pod, cards in expect.get("cards", {}).items():
+        assert world.cards_of(pod) == cards
     for pod, message in expect.get("waiting", {}).items():
         assert world.node_of(pod) is None, f"{pod} was bound to {world.node_of(pod)}"
         assert message is None or world.message_of(pod) == message

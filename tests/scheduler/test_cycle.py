@@ -228,8 +228,8 @@ def test_a_whole_cycle_in_batches_is_the_cycle_one_pod_at_a_time(
     assert as_text(together) == as_text(one_by_one)
 
 
-def one_node_for(session: Session, tiers: Any, of: PodClass, free: Any, count: int) -> Any:
-    return nodes_for(session, tiers, of, free, min(count, 1))
+def one_node_for(session: Session, tiers: Any, of: PodClass, count: int, *, at_once: bool) -> Any:
+    return nodes_for(session, tiers, of, min(count, 1), at_once=at_once)
 
 
 def violations_in(world: Miniature) -> list[str]:
@@ -342,7 +342,7 @@ def place_all(snapshot: Snapshot, config: Any, of: PodClass, count: int, at_once
     tiers = open_plugins(config, session)
     found: list[int] = []
     while len(found) < count:
-        lines = nodes_for(session, tiers, of, session.free_now(), min(at_once, count - len(found)))
+        lines = nodes_for(session, tiers, of, min(at_once, count - len(found)), at_once=True)
         if not len(lines):
             break
         session._account(lines, of.shape, PodStatus.ALLOCATED, 1.0)

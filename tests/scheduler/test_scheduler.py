@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hekla.api.crds import load_crds
+from hekla.api.devices import GPU_INDEX, PREDICATE_TIME
 from hekla.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     EVENT,
@@ -713,6 +714,35 @@ def test_pods_of_a_service_that_comes_and_goes_are_spread_while_it_is_there() ->
         await stage.add({"groups": [{"name": "c", "pods": [{"labels": {"app": "web"}}] * 2}]})
         await stage.until_bound("c-t-0", "c-t-1")
         assert {await stage.node_of(f"c-t-{number}") for number in (0, 1)} == {"n1"}
+        await stage.stop()
+
+    on_stage(script)
+
+
+CARDS = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: deviceshare, arguments: {deviceshare.GPUSharingEnable: true}}]
+"""
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_pod_is_told_its_cards_with_its_node_and_the_next_scheduler_knows(tmp_path: Path, batches: bool) -> None:
+    async def script(stage: Stage) -> None:
+        (tmp_path / "conf").write_text(CARDS)
+        node = {"name": "n1", "cpu": 9, "gpu-number": 2, "gpu-memory": 2000}
+        await stage.add({"nodes": [node], "groups": [{"name": "a", "min": 2, "pods": [{"gpu-memory": 600}] * 2}]})
+        stage.start(SchedulerSettings(conf=tmp_path / "conf"), batches=batches)
+        await stage.until_bound("a-t-0", "a-t-1")
+        await stage.stop()
+        await stage.add({"groups": [{"name": "b", "pods": [{"gpu-memory": 500}, {"gpu-memory": 400}]}]})
+        stage.start(SchedulerSettings(conf=tmp_path / "conf"), batches=batches)
+        await stage.until_bound("b-t-1")
+        assert not await stage.node_of("b-t-0")
+        told = [(await stage.client.get(POD, name, "default"))["metadata"] for name in ("a-t-0", "a-t-1", "b-t-1")]
+        assert [meta["annotations"][GPU_INDEX] for meta in told] == ["0", "1", "0"]
+        # The clock of the stage began in 2030.
+        assert all(int(meta["annotations"][PREDICATE_TIME]) // 10**9 in range(1893456000, 1893457000) for meta in told)
         await stage.stop()
 
     on_stage(script)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 Obj = Mapping[str, Any]
+_CARDS, _CARD_MEMORY = "volcano.sh/gpu-number", "volcano.sh/gpu-memory"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _SUFFIXES = {"m": Fraction(1, 1000), "": Fraction(1), "Mi": Fraction(1 << 20), "Gi": Fraction(1 << 30)}
 
@@ -16,7 +17,7 @@ def violations(nodes: Sequence[Obj], pods: Sequence[Obj]) -> list[str]:
     """Every rule that the placement of these pods breaks; pods without a node break none."""
     named = {node["metadata"]["name"]: node for node in nodes}
     placed = [(pod, named[pod["spec"]["nodeName"]]) for pod in pods if pod["spec"].get("nodeName")]
-    found = [*_overfull(named, placed)]
+    found = [*_overfull(named, placed), *_overfull_cards(named, placed)]
     for pod, node in placed:
         name = f"{pod['metadata']['name']} on {node['metadata']['name']}"
         found += [f"{name}: {rule}" for rule in _against_node(pod, node)]
@@ -58,6 +59,25 @@ def _overfull(named: Mapping[str, Obj], placed: Sequence[tuple[Obj, Obj]]) -> It
                 yield f"{name} holds {float(held)} {resource}"
         ports = Counter(port for pod in here for port in _host_ports(pod))
         yield from (f"{name} has port {port} taken {times} times" for port, times in ports.items() if times > 1)
+
+
+def _overfull_cards(named: Mapping[str, Obj], placed: Sequence[tuple[Obj, Obj]]) -> Iterator[str]:
+    for name, node in named.items():
+        has = {resource: amount(text) for resource, text in node["status"]["allocatable"].items()}
+        number = int(has.get(_CARDS, 0))
+        size = has.get(_CARD_MEMORY, Fraction(0)) // number if number else Fraction(0)
+        ill = node["metadata"].get("annotations", {}).get("volcano.sh/gpu-unhealthy-ids", "").split(",")
+        used: dict[str, Fraction] = {}
+        for pod in (pod for pod, at in placed if at is node):
+            asked, told = requests(pod), pod["metadata"]["annotations"].get("volcano.sh/gpu-index", "")
+            cards = told.split(",") if told else []
+            if cards and len(cards) != asked.get(_CARDS, 1):
+                yield f"{pod['metadata']['name']} has the cards {told}"
+            for card in cards:
+                used[card] = used.get(card, Fraction(0)) + (size if _CARDS in asked else asked[_CARD_MEMORY])
+                if card in ill or int(card) >= number:
+                    yield f"{pod['metadata']['name']} has card {card} of {name}"
+        yield from (f"card {card} of {name} holds {float(held)}" for card, held in used.items() if held > size)
 
 
 def _host_ports(pod: Obj) -> Iterator[int]:

@@ -95,12 +95,13 @@ def _is_score_of_lines(session: Session, given: Sequence[Any], answer: Any) -> b
 
 def _are_refusals(session: Session, given: Sequence[Any], answer: Any) -> bool:
     return isinstance(answer, list | tuple) and all(
-        isinstance(refusal, Refusal)
-        and isinstance(refusal.nodes, np.ndarray)
-        and refusal.nodes.dtype == bool
-        and refusal.nodes.shape == (len(session.snapshot.nodes),)
-        for refusal in answer
+        isinstance(refusal, Refusal) and _are_flags(session, refusal.nodes) for refusal in answer
     )
+
+
+def _are_flags(session: Session, answer: Any) -> bool:
+    """Yes or no for each node."""
+    return isinstance(answer, np.ndarray) and answer.dtype == bool and answer.shape == (len(session.snapshot.nodes),)
 
 
 def _are_candidates(session: Session, given: Sequence[Any], answer: Any) -> bool:
@@ -161,6 +162,7 @@ _CHECKS: Mapping[str, _Check] = {
     "refusals": _are_refusals,
     "most_per_node": lambda _, __, answer: answer is None or _is_whole(answer),
     "standing_score": lambda session, _, answer: answer is None or _is_row(answer, len(session.snapshot.nodes)),
+    "not_yet": lambda session, _, answer: answer is None or _are_flags(session, answer),
     "has_preference": _truth,
     "preference": lambda _, given, answer: _is_row(answer, len(given[1])),
     "following": lambda _, given, answer: answer is None or _is_row(getattr(answer, "points", None), len(given[1])),

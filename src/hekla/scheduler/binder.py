@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from hekla.api.batches import Binding
+from hekla.api.devices import GPU_INDEX, PREDICATE_TIME
 from hekla.api.kinds import POD
 from hekla.api.meta import Key
 from hekla.client.recorder import NORMAL, Recorder
@@ -163,7 +164,7 @@ class Binder:
         pods = [pod for gang in gangs for pod, _ in gang]
         if any(self._torn.needs_rehearsal([pod for pod, _ in gang]) for gang in gangs):
             return False
-        bindings = [_binding(pod, node) for gang in gangs for pod, node in gang]
+        bindings = [self._binding(pod, node) for gang in gangs for pod, node in gang]
         started = self._clock.monotonic()
         try:
             answers = await self._client.bind_many(bindings, all_or_nothing=True)
@@ -182,7 +183,7 @@ class Binder:
 
     async def _bind(self, gang: _Gang) -> None:
         """Place pods that belong together: all of them or none, where the server can promise that."""
-        bindings = [_binding(pod, node) for pod, node in gang]
+        bindings = [self._binding(pod, node) for pod, node in gang]
         pods, started = [pod for pod, _ in gang], self._clock.monotonic()
         if self._metrics is not None:
             self._metrics.binding([pod.created for pod in pods])
@@ -269,6 +270,9 @@ class Binder:
         if news:
             self._wake()
 
-
-def _binding(pod: Pod, node: str) -> Binding:
-    return Binding(pod.namespace, pod.name, node, pod.uid)
+    def _binding(self, pod: Pod, node: str) -> Binding:
+        """What its cards are is written with the pod's node, so that one is never without the other."""
+        if not pod.cards:
+            return Binding(pod.namespace, pod.name, node, pod.uid)
+        cards, now = ",".join(map(str, pod.cards)), int(self._clock.now().timestamp() * 1e9)
+        return Binding(pod.namespace, pod.name, node, pod.uid, {GPU_INDEX: cards, PREDICATE_TIME: str(now)})

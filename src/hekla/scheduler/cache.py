@@ -429,6 +429,6 @@ def _weigh_the_same(before: Pod | None, after: Pod | None) -> bool:
     """Whether the two count for the same on the same node: an assumed pod that is then seen bound does."""
     if before is None or after is None or not before.holds_node or not after.holds_node:
         return False
-    if before.node != after.node or before.shape is not after.shape:
+    if before.node != after.node or before.shape is not after.shape or before.cards != after.cards:
         return False
     return (before.status is PodStatus.RELEASING) == (after.status is PodStatus.RELEASING)

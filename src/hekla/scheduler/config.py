@@ -206,6 +206,7 @@ class _Reader:
             if switch not in off and switch not in plugin.OPTIONS:
                 self.problems.append(f"{place}.{switch}: {name} does not support this")
         arguments = self._arguments(f"{place}.arguments", entry.get("arguments"), plugin)
+        self.problems += [f"{place}.arguments: {problem}" for problem in plugin.objections(arguments)]
         return PluginEntry(name, plugin, {**arguments, **{name: name not in off for name in plugin.OPTIONS}}, off)
 
     def _load(self, place: str, name: str) -> type[SchedulerPlugin] | None:

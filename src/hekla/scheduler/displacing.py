@@ -178,13 +178,19 @@ def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules
     if not np.all(_room(session, line, rules) >= session.request(contender.shape)):
         return False
     if rules.room_suffices:
-        return True
+        return _has_cards(session, contender, line)
     if not queue_room(session, tiers, contender.state, contender.shape, 1, contender.pod.queue_gate)[0]:
         return False
     follows_pods = session.constraints(contender.of).follows_pods or session.is_fickle(contender.of)
     if tiers.filters_settled and not follows_pods:
         return True
     return not any(refusal.nodes[line] for refusal in tiers.refusals(contender.of))
+
+
+def _has_cards(session: Session, contender: Contender, line: int) -> bool:
+    """Cards are room as well: what is free of them in sum may be nobody's use."""
+    request = None if session.cards is None else session.cards.request(contender.shape)
+    return session.cards is None or request is None or bool(session.cards.fits(request, at_once=False)[line])
 
 
 def _room(session: Session, line: int, rules: Rules) -> Floats:

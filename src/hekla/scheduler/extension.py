@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 from hekla.scheduler.arrays.greedy import Following
-from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.residents import Contender, Resident
@@ -51,6 +51,11 @@ class SchedulerPlugin:
     def __init__(self, arguments: Mapping[str, Any], session: Session) -> None:
         self.arguments = arguments
         self.session = session
+
+    @classmethod
+    def objections(cls, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """What is wrong with arguments each of which is right by itself."""
+        return ()
 
 
 class GroupOrder:
@@ -218,6 +223,10 @@ class NodeFilter:
 
     def most_per_node(self, of: PodClass) -> int | None:
         """How many pods of one class a node may take at most, None for no limit."""
+        return None
+
+    def not_yet(self, of: PodClass) -> Flags | None:
+        """Nodes, of those not refused, that will do only once the pods that are leaving have left; None for none."""
         return None
 
 

@@ -30,6 +30,7 @@ class Refusal:
     reason: Reason
     nodes: Flags
     final: bool = True
+    words: str = ""  # more of it for people: how much is asked for, how much there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Clause:
     text: str
     nodes: int
     reason: Reason
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

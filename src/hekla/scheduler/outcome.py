@@ -14,7 +14,7 @@ import numpy as np
 
 from hekla.api.reasons import Reason
 from hekla.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupReason
-from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats
+from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats, Ints
 from hekla.scheduler.fit import FitError, Unfit
 from hekla.scheduler.placing import explain
 from hekla.scheduler.plan import (
@@ -85,8 +85,20 @@ def _placement(session: Session, state: GroupState) -> Placement | None:
     if not len(positions):
         return None
     return Placement(
-        state.group, positions, state.node[positions], session.snapshot.nodes, _claim_choices(session, state)
+        state.group,
+        positions,
+        state.node[positions],
+        session.snapshot.nodes,
+        _claim_choices(session, state),
+        _cards(session, state, positions),
     )
+
+
+def _cards(session: Session, state: GroupState, positions: Ints) -> dict[str, tuple[int, ...]]:
+    if session.cards is None or not session.cards.chosen:
+        return {}
+    uids = (state.group.pods[position].uid for position in positions.tolist())
+    return {uid: session.cards.chosen[uid] for uid in uids if uid in session.cards.chosen}
 
 
 def _claim_choices(session: Session, state: GroupState) -> dict[str, tuple[ClaimChoice, ...]]:
@@ -353,6 +365,7 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
         lacking = [
             f"{item['name']}: a pod asks for {item['wanted']}, {_most(item)}" for item in resources if not item["fits"]
         ]
+        lacking += [clause.words for clause in error.clauses if clause.words]
         return f"{_subgroup_prefix(state)}{error.text} {'; '.join(lacking)}".strip()
     if state.held_back is not None:
         return state.held_back.sentence

@@ -19,13 +19,14 @@ _NONE: Ints = np.empty(0, dtype=np.int64)
 _NO_SLOT = "node(s) pod number exceeded"
 
 
-def nodes_for(session: Session, tiers: Tiers, of: PodClass, free: Floats, count: int) -> Ints:
-    """Nodes for up to `count` pods, in the order they are to be placed.
+def nodes_for(session: Session, tiers: Tiers, of: PodClass, count: int, *, at_once: bool) -> Ints:
+    """Nodes for up to `count` pods, in the order they are to be placed; with room now, or once others have left.
 
     Fewer than could be placed may come back where the score depends on which nodes still have room: call again after
     placing, until nothing comes back.
     """
-    mask = tiers.node_mask(of)
+    free = session.free_now() if at_once else session.free_later()
+    mask = tiers.node_mask_now(of) if at_once else tiers.node_mask(of)
     timings = session.timings
     started = timings.now()
     try:
@@ -68,7 +69,7 @@ def explain(session: Session, tiers: Tiers, of: PodClass, free: Floats) -> FitEr
     tally.count(_NO_SLOT, Reason.NOT_ENOUGH_RESOURCES, free[:, columns.pods] < request[columns.pods])
     for refusals in tiers.refusals_by_filter(of):
         for refusal in refusals:
-            tally.count(refusal.text, refusal.reason, refusal.nodes, final=refusal.final)
+            tally.count(refusal.text, refusal.reason, refusal.nodes, final=refusal.final, words=refusal.words)
         tally.close()
     return tally.error()
 
@@ -82,12 +83,12 @@ class _Tally:
         self._unsuited: Flags = np.zeros(nodes, dtype=bool)  # refused for something else than room
         self._clauses: list[Clause] = []
 
-    def count(self, text: str, reason: Reason, nodes: Flags, *, final: bool = False) -> None:
+    def count(self, text: str, reason: Reason, nodes: Flags, *, final: bool = False, words: str = "") -> None:
         counted = nodes & self._open
         number = int(np.count_nonzero(counted))
         if not number:
             return
-        self._clauses.append(Clause(text, number, reason))
+        self._clauses.append(Clause(text, number, reason, words))
         self._refused |= counted
         if reason is not Reason.NOT_ENOUGH_RESOURCES:
             self._unsuited |= counted

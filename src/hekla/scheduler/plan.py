@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Ints
@@ -28,13 +29,17 @@ class Placement:
     nodes: Nodes
     # By pod uid: claims that are to get a volume first. They are bound before the pods are.
     choices: Mapping[str, Sequence[ClaimChoice]] = field(default_factory=dict)
+    cards: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by pod uid, of those that get any
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def pairs(self) -> Iterator[tuple[Pod, str]]:
         for position, line in zip(self.positions.tolist(), self.lines.tolist()):
-            yield self.group.pods[position], self.nodes.rows[line].name
+            pod = self.group.pods[position]
+            if pod.uid in self.cards:
+                pod = replace(pod, cards=self.cards[pod.uid])
+            yield pod, self.nodes.rows[line].name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,11 +17,12 @@ import msgspec
 
 from hekla.api import batch, scheduling
 from hekla.api.core import PodPhase
+from hekla.api.devices import GPU_INDEX
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
 from hekla.scheduler.images import full_name
-from hekla.scheduler.reading import Shapes
+from hekla.scheduler.reading import Shapes, read_indexes
 from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodImages, PodStatus, QueueGate, Shape, Workload
 
 TASK_PRIORITY = "volcano.sh/task-priority"
@@ -44,6 +45,7 @@ class Annotations(_Form):
     preemptable: str = msgspec.field(default="", name=PREEMPTABLE)
     cooldown: str = msgspec.field(default="", name=COOLDOWN)
     queue_gate: str = msgspec.field(default="", name=scheduling.QUEUE_GATE)
+    cards: str = msgspec.field(default="", name=GPU_INDEX)
 
 
 class Metadata(_Form):
@@ -158,6 +160,8 @@ class PodReader:
             claims=_claim_names(meta.name, spec.volumes),
             images=self._images_of(spec),
             owner=self._owner_of(meta.owner_references, namespace),
+            # Without a node it says what might have been.
+            cards=read_indexes(annotations.cards) if annotations.cards and spec.node_name else (),
             revision=int(meta.resource_version or 0),
             condition=_condition(status),
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hekla.api.devices import GPU_MEMORY, GPU_NUMBER, UNHEALTHY_GPUS
 from hekla.api.duration import parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, controller_of, key_of, labels_of, parse_timestamp, revision_of, uid_of
@@ -24,6 +25,7 @@ from hekla.scheduler.rows import (
     Constraints,
     HostPort,
     Node,
+    NodeCards,
     NodeGroups,
     PodGroup,
     Queue,
@@ -49,6 +51,8 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 # What a scorer assumes of a container that asks for nothing: kube-scheduler's own figures.
 ASSUMED_CPU = 100.0
 ASSUMED_MEMORY = 200.0 * 1024 * 1024
+_DIGITS = 6
+_MOST_CARDS = 256
 
 
 def read_amounts(resources: Mapping[str, Any] | None) -> Amounts:
@@ -91,7 +95,38 @@ def read_node(obj: Obj) -> Node:
         taints=taints,
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=allocatable,
+        cards=_read_cards(obj),
     )
+
+
+def read_indexes(text: str) -> tuple[int, ...]:
+    """Numbers separated by commas; a text that is anything else names none."""
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(dict.fromkeys(map(int, parts))) if all(map(_is_index, parts)) else ()
+
+
+def _is_index(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _DIGITS
+
+
+def _read_cards(obj: Obj) -> NodeCards | None:
+    """From what the node has, not from what of it can be given away: cards do not shrink where one of them is ill."""
+    status = obj.get("status") or {}
+    names = (GPU_MEMORY, GPU_NUMBER)
+    total = read_amounts(_only(status.get("capacity"), names) or _only(status.get("allocatable"), names))
+    number = int(total.get(GPU_NUMBER, 0.0) // 1000)
+    if number <= 0:
+        return None
+    if number > _MOST_CARDS:
+        raise ValueError(f"{GPU_NUMBER}: a node cannot have more than {_MOST_CARDS}")
+    ill = read_indexes(annotations_of(obj).get(UNHEALTHY_GPUS, ""))
+    # Where nothing is said of memory, cards can be had as a whole.
+    size = total.get(GPU_MEMORY, 0.0) // (1000 * number) * 1000 or 1.0
+    return NodeCards(size, tuple(card for card in range(number) if card not in ill))
+
+
+def _only(amounts: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
+    return {name: amounts[name] for name in names if amounts and name in amounts}
 
 
 def read_queue(obj: Obj) -> Queue:

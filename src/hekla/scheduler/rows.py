@@ -168,6 +168,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     claims: tuple[str, ...] = ()
     images: PodImages = PodImages()
     owner: Workload | None = None
+    cards: tuple[int, ...] = ()  # of its node, once it has one
     revision: int = 0
     condition: Condition | None = None
 
@@ -198,6 +199,14 @@ _DECISIVE = tuple(name for name in Pod.__struct_fields__ if name not in ("revisi
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCards:
+    """GPU cards of a node that can be shared: they are all of one size."""
+
+    size: float
+    healthy: tuple[int, ...]  # by index
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     name: str
     uid: str
@@ -205,6 +214,7 @@ class Node:
     taints: tuple[Taint, ...]
     unschedulable: bool
     allocatable: Amounts = field(hash=False)
+    cards: NodeCards | None = None
 
 
 @dataclass(frozen=True, slots=True)

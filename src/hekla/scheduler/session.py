@@ -14,6 +14,7 @@ import numpy as np
 
 from hekla.api.meta import Key
 from hekla.scheduler.arrays.resources import Floats, Ints
+from hekla.scheduler.cardbook import CardBook
 from hekla.scheduler.crowd import NO_KIN, Crowd
 from hekla.scheduler.families import NO_FAMILY, Families
 from hekla.scheduler.fit import FitError, Unfit
@@ -198,6 +199,7 @@ class Session:
     admitted: list[Pod] = field(default_factory=list)  # those let in by this cycle
     tags: dict[str, int] = field(default_factory=dict)  # by pod uid
     leaving: dict[str, Pod] = field(default_factory=dict)  # by uid: made to leave in this cycle, perhaps not for good
+    cards: CardBook | None = None  # which cards pods get, where a plugin gives any
     due: float | None = None
     volume_seconds: float = 600.0  # how long pods wait for their volumes once they have a node
     evictions: list[Departure] = field(default_factory=list)  # decided for good
@@ -281,7 +283,7 @@ class Session:
 
     def is_fickle(self, of: PodClass) -> bool:
         """Whether placing pods may change where pods of the class may go, for whatever reason but room."""
-        if self.is_social(of):
+        if self.is_social(of) or (self.cards is not None and self.cards.request(of.shape) is not None):
             return True
         return bool(of.claims) and (self.volumes.is_open(of.claims) or bool(self.snapshot.storage.limits))
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
+from hekla.scheduler.cardtable import Cards
 from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
 from hekla.scheduler.siblings import NO_SIBLINGS, Label, Siblings
 from hekla.scheduler.storage import Storage
@@ -52,6 +53,7 @@ class Nodes:
     ports: Mapping[int, tuple[HostPort, ...]]
     cordoned: tuple[int, ...]  # lines of unschedulable nodes
     tainted: tuple[int, ...]  # lines of nodes with any taint
+    cards: Cards | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

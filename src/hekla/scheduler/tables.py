@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hekla.scheduler.arrays.resources import Columns, Floats, new_table
+from hekla.scheduler.cardtable import CardTable
 from hekla.scheduler.groupbuilding import GroupBuilder
 from hekla.scheduler.rows import HostPort, Node, Pod, PodGroup, PodStatus, Shape
 from hekla.scheduler.snapshot import Group, Nodes
@@ -33,6 +34,7 @@ class Tables:
         self.releasing = new_table(0, len(self.columns))
         self.assumed = new_table(0, 2)
         self.ports: dict[int, list[HostPort]] = {}
+        self.cards: CardTable | None = None  # where no node has any
         self.shapes: list[Shape] = []
         self.shape_lines: dict[int, int] = {}
         self.requests: Floats = np.zeros((_FIRST_SHAPES, len(self.columns)))
@@ -55,6 +57,8 @@ class Tables:
         tables._builder = GroupBuilder(tables.shape_lines, columns)
         for line, node in enumerate(tables.rows):
             tables.allocatable[line] = columns.row(node.allocatable)
+        if any(node.cards for node in tables.rows):
+            tables.cards = CardTable(tables.rows)
         tables.add_shapes(shapes.values())
         for pod in pods:
             tables.charge(pod, 1.0)
@@ -67,7 +71,7 @@ class Tables:
     def replace_node(self, node: Node) -> bool:
         """Put a new row in the place of the node's old one; False when the tables have no room for it."""
         line = self.lines.get(node.name)
-        if line is None or not self.columns.covers(node.allocatable):
+        if line is None or not self.columns.covers(node.allocatable) or node.cards != self.rows[line].cards:
             return False
         self.rows[line] = node
         self._frozen = None
@@ -92,6 +96,8 @@ class Tables:
         held = self.ports.setdefault(line, []) if pod.shape.constraints.ports else []
         for port in pod.shape.constraints.ports:
             held.append(port) if sign > 0 else held.remove(port)
+        if pod.cards and self.cards is not None:
+            self.cards.charge(pod, line, sign)
         return True
 
     def build_group(self, row: PodGroup, priority: int, pods: Sequence[Pod]) -> Group:
@@ -111,6 +117,7 @@ class Tables:
             ports={line: tuple(held) for line, held in self.ports.items() if held},
             cordoned=self._cordoned,
             tainted=self._tainted,
+            cards=None if self.cards is None else self.cards.snapshot(),
         )
 
     def _add_shape(self, shape: Shape) -> bool:

@@ -304,6 +304,15 @@ class Tiers:
             self._masks[key] = self._mask(of)
         return self._masks[key]
 
+    def node_mask_now(self, of: PodClass) -> Flags | None:
+        """Those of them that need nobody to leave first."""
+        mask = self.node_mask(of)
+        for plugin in self._filters if self._session.has_later else ():
+            later = plugin.not_yet(of)
+            if later is not None:
+                mask = ~later if mask is None else mask & ~later
+        return mask
+
     def most_per_node(self, of: PodClass, most: int) -> int:
         limits = (plugin.most_per_node(of) for plugin in self._filters)
         return min([most, *(limit for limit in limits if limit is not None)])

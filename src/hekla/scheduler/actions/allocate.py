@@ -320,12 +320,10 @@ def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: 
     if count and run.nominated >= 0 and _place_where_nominated(session, tiers, state, run, statement):
         return 1
     while placed < count:
-        status, nodes = PodStatus.ALLOCATED, nodes_for(session, tiers, run.of, session.free_now(), count - placed)
+        status, nodes = PodStatus.ALLOCATED, nodes_for(session, tiers, run.of, count - placed, at_once=True)
         if not len(nodes) and session.has_later:
-            status, nodes = (
-                PodStatus.PIPELINED,
-                nodes_for(session, tiers, run.of, session.free_later(), count - placed),
-            )
+            status = PodStatus.PIPELINED
+            nodes = nodes_for(session, tiers, run.of, count - placed, at_once=False)
         if not len(nodes):
             break
         statement.place(state, run.positions[placed : placed + len(nodes)], nodes, run.of.shape, status)
@@ -338,7 +336,8 @@ def _place_where_nominated(session: Session, tiers: Tiers, state: GroupState, ru
     mask = tiers.node_mask(run.of)
     if (mask is not None and not mask[line]) or not np.all(session.free_later_on(line) >= request):
         return False
-    now = bool(np.all(session.idle[line] >= request))
+    at_once = tiers.node_mask_now(run.of)
+    now = bool(np.all(session.idle[line] >= request)) and (at_once is None or bool(at_once[line]))
     status = PodStatus.ALLOCATED if now else PodStatus.PIPELINED
     statement.place(state, run.positions[:1], np.array([line]), run.of.shape, status)
     return True

@@ -63,7 +63,7 @@ def _fill(session: Session, tiers: Tiers, state: GroupState) -> None:
     for position in tiers.pods_in_order(group, wanted).tolist():
         of = session.class_of(state, position)
         if of not in errors:
-            nodes = nodes_for(session, tiers, of, session.free_now(), 1)
+            nodes = nodes_for(session, tiers, of, 1, at_once=True)
             if len(nodes):
                 session.place(state, np.array([position]), nodes, of.shape, PodStatus.ALLOCATED)
                 continue
