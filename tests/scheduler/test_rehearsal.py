@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hekla.scheduler.config import Config
+from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
-from tests.scheduler.miniature import Miniature
+from tests.scheduler.miniature import Miniature, short_config
 
 API = {
     "Pod": "v1",
@@ -21,8 +23,11 @@ def decide(given: dict[str, Any]) -> list[Any]:
     world = Miniature()
     world.add({"queues": [{"name": "default"}]})
     world.add(given)
-    plan = rehearse({"apiVersion": API[kind], **obj} for (kind, _), obj in world.objects.items())
-    return list(json.loads(json.dumps(plan.decisions())))
+    return list(json.loads(json.dumps(rehearsed(world).decisions())))
+
+
+def rehearsed(world: Miniature, config: Config | None = None) -> Plan:
+    return rehearse(({"apiVersion": API[kind], **obj} for (kind, _), obj in world.objects.items()), config)
 
 
 def test_a_gang_without_room_says_what_is_asked_and_what_is_free() -> None:
@@ -123,3 +128,43 @@ def test_a_gang_in_partitions_names_those_that_do_not_fit() -> None:
         ("part-1", 0, True),
         ("part-2", 0, True),
     ]
+
+
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
+GATED = {"gates": [{"name": GATE}], "annotations": {GATE: "true"}}
+BY_QUEUES = short_config("enqueue, allocate", [["gang", "predicates", "capacity"]])
+
+
+def behind_the_gate(allowed: int, *pods: dict[str, Any]) -> Miniature:
+    """A queue in which one pod of 1 CPU runs, and a gang that waits at its gate."""
+    world = Miniature()
+    running = {"name": "run", "queue": "q", "phase": "Running", "cpu": 1, "pods": [{"node": "n1"}]}
+    waiting = {"name": "a", "min": len(pods), "queue": "q", "phase": "Inqueue", "cpu": 1, "pods": list(pods)}
+    queues = [{"name": "root"}, {"name": "q", "capability": {"cpu": allowed}}]
+    world.add({"nodes": [{"name": "n1", "cpu": 8}], "queues": queues, "groups": [running, waiting]})
+    return world
+
+
+def test_a_pod_at_the_gate_of_a_full_queue_is_told_the_arithmetic_of_the_queue() -> None:
+    (record,) = rehearsed(behind_the_gate(1, GATED), BY_QUEUES).decisions()
+    assert record["reason"] == "QueueOverQuota"
+    assert record["sentence"] == "queue q is at its limit (cpu: 1 asked, 1 in use, 1 allowed)"
+
+
+def test_pods_that_their_queue_lets_in_are_given_nodes_in_the_same_rehearsal() -> None:
+    plan = rehearsed(behind_the_gate(3, GATED, GATED), BY_QUEUES)
+    assert sorted(plan.bindings().values()) == ["n1", "n1"]
+    assert not plan.decisions()
+
+
+def test_a_gate_that_is_not_the_queues_is_what_a_pod_waits_for() -> None:
+    (record,) = rehearsed(behind_the_gate(1, {"gates": [{"name": "example.com/later"}]}), BY_QUEUES).decisions()
+    assert record["reason"] == "WaitingForGate"
+
+
+def test_where_no_pod_stands_at_such_a_gate_nothing_is_kept_free_for_those_who_asked_for_one() -> None:
+    """As for a scheduler that was not told to mind them: nobody put up gates."""
+    asked_in_vain = {"annotations": {GATE: "true"}, "selector": {"no": "such"}}
+    world = behind_the_gate(2, asked_in_vain)
+    world.add({"groups": [{"name": "b", "queue": "q", "phase": "Inqueue", "cpu": 1, "pods": 1}]})
+    assert list(rehearsed(world, BY_QUEUES).bindings().values()) == ["n1"]

@@ -118,6 +118,11 @@ def form_of(obj: Obj) -> PodForm:
     return _decode_form(msgspec.json.encode(obj))
 
 
+def queue_gate_of(form: PodForm) -> QueueGate:
+    """Where the pod stands, were queues minding their gates."""
+    return _queue_gate(form.spec or _NO_SPEC, form.metadata.annotations or _NO_ANNOTATIONS)
+
+
 class PodReader:
     """Reads forms into rows, and remembers what rows share."""
 
