@@ -66,6 +66,7 @@ class Capacity(
         self._tree = QueueTree(session.queues) if arguments[HIERARCHY] else None
         self._level = max(0, arguments[_LEVEL]) if self._tree else 0
         self._accounts = self._open_tree(self._tree) if self._tree else self._open_accounts()
+        self._turns = self._oldest_waiting(self._tree) if self._tree else {}
         self._ranks: dict[str, tuple[float, float]] = {}  # of queues that nothing has come to or left since
         self._ways: dict[str, list[Account]] = {}
         session.listeners.append(self._moved)
@@ -81,10 +82,9 @@ class Capacity(
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         if self._tree is None:
             return (-queue.priority, *self._rank(queue.name))
-        way = [(name, self._rank(name)) for name in self._tree.way_down(queue.name)]
-        # Most part right below the root: what is compared first is numbers.
-        first = way[0][1] if way else (0.0, 0.0)
-        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), first, _Way(way))
+        # Two queues are told apart where their ways down part: below that nothing matters.
+        way = [(self._rank(name), self._turns[name]) for name in self._tree.way_down(queue.name)]
+        return (-queue.priority, float(not self._tree.is_leaf(queue.name)), *way)
 
     def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
         return 0.0 if self._tree is None else -float(self._tree.common_depth(queue.name, contender.name))
@@ -277,25 +277,15 @@ class Capacity(
             account.deserved = np.maximum(self._columns.row(queue.deserved), guaranteed[name]).tolist()
         return accounts
 
+    def _oldest_waiting(self, tree: QueueTree) -> dict[str, tuple[float, str]]:
+        """By queue: age and name of the oldest at or below it in which pods wait, or of any where none do.
 
-class _Way:
-    """From below the root down to a queue, with what each queue on the way holds of its share.
-
-    Two are compared where they part and nowhere else: what lies below does not tell equals apart.
-    """
-
-    def __init__(self, steps: Sequence[tuple[str, tuple[float, float]]]) -> None:
-        self._steps = steps
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Way) and (parting := self._parting(other))[0] == parting[1]
-
-    def __lt__(self, other: _Way) -> bool:
-        mine, theirs = self._parting(other)
-        return mine < theirs
-
-    def _parting(self, other: _Way) -> tuple[tuple[float, float], tuple[float, float]]:
-        for (mine, rank), (theirs, their_rank) in zip(self._steps, other._steps):
-            if mine != theirs:
-                return rank, their_rank
-        return (0.0, 0.0), (0.0, 0.0)
+        By these have equals their turn. Were it by the two queues themselves, three could each come before the next.
+        """
+        waiting = {state.queue.name for state in self.session.active if state.counts[PodStatus.PENDING]}
+        ages = [(queue.created, name) for name, queue in self.session.queues.items()]
+        oldest: dict[str, tuple[float, str]] = {}
+        for age in sorted(ages, key=lambda age: (age[1] not in waiting, age)):
+            for name in tree.way_up(age[1]):
+                oldest.setdefault(name, age)
+        return oldest
