@@ -33,7 +33,8 @@ async def wipe(client: Client) -> None:
         if await client.find(kinds.NAMESPACE, namespace) is None:
             made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await client.create(kinds.NAMESPACE, made)
-        await client.raw("DELETE", kinds.EVENT.path(namespace))
+    for namespace in (await client.list(kinds.NAMESPACE)).items:
+        await client.raw("DELETE", kinds.EVENT.path(namespace["metadata"]["name"]))
 
 
 @contextlib.asynccontextmanager

@@ -312,10 +312,11 @@ def test_a_batch_of_equal_pods_goes_where_they_would_go_one_by_one(
 ) -> None:
     snapshot = world_of(given_, config).cache().snapshot()
     session = Session(snapshot)
-    for state in session.groups:
-        classes = dict.fromkeys(session.class_of(state, position) for position in range(len(state.group.pods)))
-        for of in classes:
-            assert place_all(snapshot, config, of, count, count) == place_all(snapshot, config, of, count, 1)
+    for number, state in enumerate(session.groups):
+        first = {session.class_of(state, position): position for position in reversed(range(len(state.group.pods)))}
+        for position in first.values():
+            pod = (number, position)
+            assert place_all(snapshot, config, pod, count, count) == place_all(snapshot, config, pod, count, 1)
 
 
 @often
@@ -336,10 +337,12 @@ def everybody(session: Session) -> Residents:
     return Residents(session, session.groups, (PodStatus.BOUND, PodStatus.RUNNING))
 
 
-def place_all(snapshot: Snapshot, config: Any, of: PodClass, count: int, at_once: int) -> list[int]:
-    """The nodes `count` pods of a class get when up to `at_once` of them are asked for in a step."""
+def place_all(snapshot: Snapshot, config: Any, pod: tuple[int, int], count: int, at_once: int) -> list[int]:
+    """The nodes `count` pods like this one (of which group, at which place) get when up to `at_once` of them are asked
+    for in a step."""
     session = Session(snapshot)
     tiers = open_plugins(config, session)
+    of = session.class_of(session.groups[pod[0]], pod[1])
     found: list[int] = []
     while len(found) < count:
         lines = nodes_for(session, tiers, of, min(at_once, count - len(found)), at_once=True)
@@ -347,6 +350,7 @@ def place_all(snapshot: Snapshot, config: Any, of: PodClass, count: int, at_once
             break
         session._account(lines, of.shape, PodStatus.ALLOCATED, 1.0)
         found += lines.tolist()
+    assert not tiers.failures
     return found
 
 

@@ -320,6 +320,7 @@ class Cache:
             requests=tables.requests[: len(tables.shapes)],
             resting=self._groups.resting(),
             filed=self._groups.filed(siblings.keys),
+            acquainted=self._groups.acquainted(tables.asked_keys),
             images=self._images.snapshot(groups, tables.lines),
             held=self._groups.held(),
         )

@@ -30,6 +30,16 @@ class PodTerm:
         """`about` are the labels of the namespace."""
         return self.selects(labels) and self.includes(namespace, about)
 
+    @property
+    def labels(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Everybody it selects has one label of each of these sets."""
+        requirements = self.selector.requirements if self.selector is not None else ()
+        return tuple(
+            tuple((requirement.key, value) for value in requirement.values)
+            for requirement in requirements
+            if requirement.operator is Operator.IN
+        )
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         return self.selector is not None and self.selector.matches(labels)
 
@@ -65,6 +75,17 @@ class Company:
         """What it means to newcomers, in points, once it is there: what it seeks it likes to see coming."""
         yield from ((1, term) for term in self.sought)
         yield from self.preferred
+
+    def about_newcomers(self) -> Iterator[PodTerm]:
+        yield from self.shunned
+        yield from (term for _, term in self.toward_others())
+
+    def label_keys(self) -> Iterator[str]:
+        """By which the pods are found that it is about."""
+        spread = (rule.term for rule in self.spread)
+        preferred = (term for _, term in self.preferred)
+        for term in (*self.sought, *self.shunned, *preferred, *spread):
+            yield from (key for labels in term.labels for key, _ in labels)
 
 
 def read_company(spec: Obj, namespace: str, labels: Mapping[str, str]) -> Company | None:

@@ -6,7 +6,9 @@ session. A cluster where no pod cares about others never counts anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +16,26 @@ from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.arrays.topology import Domains, domains_of
 from hekla.scheduler.company import Company, PodTerm
 from hekla.scheduler.rows import Pod, PodStatus
-from hekla.scheduler.snapshot import Snapshot
+from hekla.scheduler.snapshot import Group, Snapshot
 
 NO_KIN = 0
+
+
+class _Wanted(NamedTuple):
+    terms: tuple[PodTerm, ...]
+    leaving: bool
+
+
+class _Answer(NamedTuple):
+    wanted: _Wanted
+    found: tuple[tuple[str, int], ...]
+
+    def is_to(self, wanted: _Wanted) -> bool:
+        """Asked with the very same terms: to compare what they say would take longer than to look."""
+        mine = self.wanted
+        if mine.leaving != wanted.leaving or len(mine.terms) != len(wanted.terms):
+            return False
+        return all(one is other for one, other in zip(mine.terms, wanted.terms))
 
 
 class Crowd:
@@ -38,7 +57,9 @@ class Crowd:
         self._sought_together: dict[tuple[PodTerm, ...], Ints] = {}
         self._shunning: dict[PodTerm, Ints] | None = None
         self._liking: dict[PodTerm, Floats] | None = None
+        self._with_resting: set[tuple[str, PodTerm]] = set()  # which of the two counts those at rest already
         self._domains: dict[str, Domains] = {}
+        self._lines: dict[str, int] | None = None
 
     def kin(self, pod: Pod) -> int:
         if not self._terms:
@@ -80,16 +101,22 @@ class Crowd:
         """Terms by which pods that are there refuse newcomers of this kin, with how many of them are on each node."""
         if self._shunning is None:
             self._shunning = {}
-            for pod, line, sign in self._everything():
+            for pod, line, sign in self._awake():
                 self._note_shunning(self._shunning, pod, line, sign)
+        for term in self._unheard("shunning", kin):
+            for pod, line in self._at_rest(self._snapshot.acquainted.by_term.get(term, ())):
+                self._note_shunning(self._shunning, pod, line, 1, only=term)
         return [(term, count) for term, count in self._shunning.items() if self._is_met_by(term, kin)]
 
     def liking(self, kin: int) -> list[tuple[PodTerm, Floats]]:
         """Likewise the terms by which they like, or would rather not see, newcomers of this kin, in points."""
         if self._liking is None:
             self._liking = {}
-            for pod, line, sign in self._everything():
+            for pod, line, sign in self._awake():
                 self._note_liking(self._liking, pod, line, sign)
+        for term in self._unheard("liking", kin):
+            for pod, line in self._at_rest(self._snapshot.acquainted.by_term.get(term, ())):
+                self._note_liking(self._liking, pod, line, 1, only=term)
         return [(term, points) for term, points in self._liking.items() if self._is_met_by(term, kin)]
 
     def move(self, pods: Sequence[Pod], lines: Sequence[int], sign: int) -> None:
@@ -111,38 +138,89 @@ class Crowd:
     def _is_met_by(self, term: PodTerm, kin: int) -> bool:
         return term in self._met[kin]
 
+    def _unheard(self, what: str, kin: int) -> list[PodTerm]:
+        """The terms this kin meets of which nobody has asked those at rest yet."""
+        terms = [term for term in self._met[kin] if (what, term) not in self._with_resting]
+        self._with_resting.update((what, term) for term in terms)
+        return terms
+
     def _count(self, terms: Iterable[PodTerm], *, leaving: bool) -> Ints:
-        terms = tuple(terms)
+        wanted = _Wanted(tuple(terms), leaving)
         count: Ints = np.zeros(len(self._snapshot.nodes), dtype=np.int64)
-        for pod, line, sign in self._everything():
-            if not leaving and pod.status is PodStatus.RELEASING:
-                continue
-            if all(self._is_meant(term, pod) for term in terms):
+        for pod, line, sign in self._awake():
+            if self._is_wanted(wanted, pod):
                 count[line] += sign
+        lines = self._lines_by_name()
+        for group in self._possibly_meant(wanted.terms):
+            for node, number in self._wanted_in(wanted, group):
+                if node in lines:
+                    count[lines[node]] += number
         return count
 
-    def _note_shunning(self, table: dict[PodTerm, Ints], pod: Pod, line: int, sign: int) -> None:
+    def _is_wanted(self, wanted: _Wanted, pod: Pod) -> bool:
+        if not wanted.leaving and pod.status is PodStatus.RELEASING:
+            return False
+        return all(self._is_meant(term, pod) for term in wanted.terms)
+
+    def _possibly_meant(self, terms: tuple[PodTerm, ...]) -> Iterable[Group]:
+        """The groups at rest that have one of the labels without which nobody is meant."""
+        filed = self._snapshot.acquainted.by_label
+        found: Collection[Group] = self._snapshot.resting
+        for labels in (labels for term in terms for labels in term.labels):
+            if sum(len(filed.get(label, ())) for label in labels) < len(found):
+                found = {group.row.key: group for label in labels for group in filed.get(label, ())}.values()
+        return found if all(term.selector is not None for term in terms) else ()
+
+    def _wanted_in(self, wanted: _Wanted, group: Group) -> Sequence[tuple[str, int]]:
+        """How many of a group at rest are meant on which node. It remembers what it was asked last: pods of one
+        template ask the same."""
+        known = group.memo.get(_Wanted)
+        if isinstance(known, _Answer) and known.is_to(wanted):
+            return known.found
+        pods = (pod for pod in group.pods if pod.holds_node and self._is_wanted(wanted, pod))
+        found = tuple(Counter(pod.node for pod in pods).items())
+        # Labels of namespaces may change while groups rest.
+        if all(term.others is None for term in wanted.terms):
+            group.memo[_Wanted] = _Answer(wanted, found)
+        return found
+
+    def _note_shunning(
+        self, table: dict[PodTerm, Ints], pod: Pod, line: int, sign: int, only: PodTerm | None = None
+    ) -> None:
         company = pod.shape.constraints.company
         for term in company.shunned if company is not None else ():
+            if only is not None and term != only:
+                continue
             if term not in table:
                 table[term] = np.zeros(len(self._snapshot.nodes), dtype=np.int64)
             table[term][line] += sign
 
-    def _note_liking(self, table: dict[PodTerm, Floats], pod: Pod, line: int, sign: int) -> None:
+    def _note_liking(
+        self, table: dict[PodTerm, Floats], pod: Pod, line: int, sign: int, only: PodTerm | None = None
+    ) -> None:
         company = pod.shape.constraints.company
         for points, term in company.toward_others() if company is not None else ():
+            if only is not None and term != only:
+                continue
             if term not in table:
                 table[term] = np.zeros(len(self._snapshot.nodes))
             table[term][line] += sign * points
 
-    def _everything(self) -> list[tuple[Pod, int, int]]:
+    def _awake(self) -> list[tuple[Pod, int, int]]:
+        """Who had a node when the cycle began, those at rest aside, and who has moved since."""
         if self._placed is None:
-            lines = {node.name: line for line, node in enumerate(self._snapshot.nodes.rows)}
-            groups = (*self._snapshot.groups, *self._snapshot.resting)
-            pods = [pod for group in groups for pod in group.pods]
-            self._placed = [
-                (pod, lines[pod.node])
-                for pod in (*pods, *self._snapshot.strangers)
-                if pod.holds_node and pod.node in lines
-            ]
+            pods = (pod for group in self._snapshot.groups for pod in group.pods)
+            self._placed = [*self._with_lines(pods), *self._with_lines(self._snapshot.strangers)]
         return [*((pod, line, 1) for pod, line in self._placed), *self._moves]
+
+    def _at_rest(self, groups: Iterable[Group]) -> Iterator[tuple[Pod, int]]:
+        return self._with_lines(pod for group in groups for pod in group.pods)
+
+    def _with_lines(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, int]]:
+        lines = self._lines_by_name()
+        return ((pod, lines[pod.node]) for pod in pods if pod.holds_node and pod.node in lines)
+
+    def _lines_by_name(self) -> dict[str, int]:
+        if self._lines is None:
+            self._lines = {node.name: line for line, node in enumerate(self._snapshot.nodes.rows)}
+        return self._lines

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from hekla.api.meta import Key
-from hekla.scheduler.filing import Filing
+from hekla.scheduler.filing import CompanyFiling, Filing
 from hekla.scheduler.plan import GroupOutcome
 from hekla.scheduler.rows import PodGroup
-from hekla.scheduler.snapshot import Filed, Group, Holdings
+from hekla.scheduler.snapshot import Acquainted, Filed, Group, Holdings
 
 
 class GroupTable:
@@ -26,6 +26,7 @@ class GroupTable:
         self._resting: dict[Key, Group] = {}
         self._held: dict[str, Holdings] = {}
         self._filing = Filing()
+        self._company = CompanyFiling()
 
     def put(self, row: PodGroup) -> None:
         known = self.rows.get(row.key)
@@ -57,6 +58,7 @@ class GroupTable:
         self._resting.clear()
         self._held.clear()
         self._filing.clear()
+        self._company.clear()
         self._active = set(self.rows)
         self._order = None
 
@@ -74,6 +76,7 @@ class GroupTable:
                 self._order = None
                 self._resting[key] = group
                 self._filing.add(group)
+                self._company.add(group)
                 held = self._held.get(group.row.queue) or Holdings.none(len(group.allocated))
                 self._held[group.row.queue] = held.plus(group)
 
@@ -99,6 +102,10 @@ class GroupTable:
         """The resting groups by labels of their pods with these keys, by namespace."""
         return self._filing.snapshot(keys, self._resting.values())
 
+    def acquainted(self, keys: frozenset[str]) -> Acquainted:
+        """The resting groups by labels of their pods with these keys, and by what their pods want of others."""
+        return self._company.snapshot(keys, self._resting.values())
+
     def held(self) -> Mapping[str, Holdings]:
         """By queue: what the resting groups hold."""
         return dict(self._held)
@@ -107,6 +114,7 @@ class GroupTable:
         group = self._resting.pop(key, None)
         if group is not None:
             self._filing.remove(group)
+            self._company.remove(group)
             held = self._held[group.row.queue].minus(group)
             if held.groups:
                 self._held[group.row.queue] = held

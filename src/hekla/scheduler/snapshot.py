@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.arrays.resources import Columns, Flags, Floats, Ints
 from hekla.scheduler.cardtable import Cards
+from hekla.scheduler.company import PodTerm
 from hekla.scheduler.rows import Budget, HostPort, Node, Pod, PodGroup, PodStatus, Queue, Quota, Shape
 from hekla.scheduler.siblings import NO_SIBLINGS, Label, Siblings
 from hekla.scheduler.storage import Storage
@@ -141,6 +143,16 @@ class ImagePlace(NamedTuple):
 Filed = Mapping[str, Mapping[Label, tuple[Group, ...]]]  # by namespace and label
 
 
+class Acquainted(NamedTuple):
+    """The resting groups by labels of their pods, for the keys that any company asks for, and by what pods want."""
+
+    by_label: Mapping[Label, tuple[Group, ...]] = MappingProxyType({})
+    by_term: Mapping[PodTerm, tuple[Group, ...]] = MappingProxyType({})
+
+
+NOBODY_KNOWN = Acquainted()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     cycle_id: str
@@ -161,5 +173,6 @@ class Snapshot:
     filed: Filed = field(
         default_factory=dict
     )  # the resting groups whose pods have a label that siblings are filed under
+    acquainted: Acquainted = NOBODY_KNOWN
     images: Mapping[str, ImagePlace] = field(default_factory=dict)  # by name: where those of waiting pods are
     held: Mapping[str, Holdings] = field(default_factory=dict)  # by queue: what the resting groups hold

@@ -36,6 +36,7 @@ class Tables:
         self.ports: dict[int, list[HostPort]] = {}
         self.cards: CardTable | None = None  # where no node has any
         self.shapes: list[Shape] = []
+        self.asked_keys: frozenset[str] = frozenset()  # of labels by which shapes look for company
         self.shape_lines: dict[int, int] = {}
         self.requests: Floats = np.zeros((_FIRST_SHAPES, len(self.columns)))
         self._builder = GroupBuilder(self.shape_lines, self.columns)
@@ -131,5 +132,7 @@ class Tables:
             self.requests = np.concatenate([self.requests, np.zeros_like(self.requests)])
         self.requests[line] = self.columns.row(shape.request)
         self.shapes.append(shape)
+        if shape.constraints.company is not None:
+            self.asked_keys = self.asked_keys.union(shape.constraints.company.label_keys())
         self.shape_lines[id(shape)] = line
         return True
