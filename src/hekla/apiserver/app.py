@@ -36,6 +36,7 @@ from hekla.apiserver.request import BODY_LIMIT, Request, Response, error_respons
 from hekla.apiserver.resource import Registry, Resource
 from hekla.apiserver.store.store import Store, StoreBroken
 from hekla.apiserver.subresource import Subresources
+from hekla.apiserver.usage import Usage, is_usage_route
 from hekla.apiserver.verbs import Verbs
 from hekla.apiserver.version import version_document
 from hekla.apiserver.writing import Writer
@@ -63,6 +64,7 @@ class App:
         verbs: Verbs,
         below: Subresources,
         batches: Batches,
+        usage: Usage,
         access: Access,
         *,
         clock: Clock,
@@ -76,6 +78,7 @@ class App:
         self._verbs = verbs
         self._below = below
         self._batches = batches
+        self._usage = usage
         self.access = access
         self._reviews = Reviews(access.authenticator, access.authorizer)
         self._root_ca = root_ca
@@ -135,6 +138,8 @@ class App:
             return await self._batches.answer(route, request)
         if route is not None and is_event_route(route):
             return await answer_event(route, request, self._verb)
+        if route is not None and is_usage_route(route, request):
+            return await self._usage.answer(route, request)
         if route is None or resource is None:
             return self._other(request, route)
         if route.namespace and not resource.kind.namespaced:
@@ -213,7 +218,8 @@ def build_app(
         store, writer, verbs, clock=clock, logs=logs, token_requests=TokenRequests(store, tokens, clock=clock)
     )
     batches = Batches(store, registry, writer, access, clock=clock)
-    return App(store, registry, writer, verbs, below, batches, access, clock=clock, root_ca=root_ca)
+    usage = Usage(store, logs, clock=clock)
+    return App(store, registry, writer, verbs, below, batches, usage, access, clock=clock, root_ca=root_ca)
 
 
 def _request(scope: Scope) -> Request:

@@ -12,6 +12,7 @@ from hekla.apiserver.connecting import CONNECTING
 from hekla.apiserver.event_group import EVENTS_EVENT
 from hekla.apiserver.request import Request, Response, json_response
 from hekla.apiserver.resource import Registry, Resource
+from hekla.apiserver.usage import METRICS
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _SUBRESOURCE_VERBS = {
@@ -80,7 +81,7 @@ class Discovery:
 
     def _by_version(self) -> dict[tuple[str, str], list[Resource]]:
         found: dict[tuple[str, str], list[Resource]] = {}
-        for resource in [*self._registry.all(), *map(Resource, (EVENTS_EVENT, *_CREATED_ONLY))]:
+        for resource in [*self._registry.all(), *map(Resource, (EVENTS_EVENT, *METRICS, *_CREATED_ONLY))]:
             found.setdefault((resource.kind.group, resource.kind.version), []).append(resource)
         return found
 
@@ -158,7 +159,7 @@ def _entries(resource: Resource) -> list[Obj]:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": ["create"] if kind in _CREATED_ONLY else _VERBS,
+        "verbs": _verbs_of(kind),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
@@ -177,6 +178,12 @@ def _entries(resource: Resource) -> list[Obj]:
         if name in _SERVED_SUBRESOURCES
     ]
     return [entry, *below]
+
+
+def _verbs_of(kind: Kind) -> list[str]:
+    if kind in METRICS:
+        return ["get", "list"]
+    return ["create"] if kind in _CREATED_ONLY else _VERBS
 
 
 def _subresource_kind(name: str, kind: Kind) -> str:

@@ -18,6 +18,7 @@ from hekla.errors import ApiError, BadRequest, Disconnected, InternalError
 
 _PASSED_ON = ("follow", "tailLines", "previous", "timestamps", "sinceSeconds", "sinceTime", "limitBytes")
 _KUBELET_PORT = 10250
+_FETCH_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,19 @@ class LogProxy:
             await stack.aclose()
             raise ApiError(answer.body.decode(errors="replace").strip(), code=answer.status, reason="")
         return Response(200, content_type="text/plain", stream=_chunks(stack, answer.chunks))
+
+    async def fetch(self, address: str, port: int, path: str) -> bytes:
+        """A short answer, whole. Raises Disconnected when there is none."""
+        transport = HttpTransport(f"https://{address}:{port}", tls=self.tls())
+        try:
+            answer = await transport.send(Request("GET", path, timeout=_FETCH_SECONDS))
+        except OSError as error:
+            raise Disconnected(str(error)) from error
+        finally:
+            await transport.close()
+        if answer.status != 200:
+            raise Disconnected(f"{path}: {answer.status}")
+        return answer.body
 
     def tls(self) -> ssl.SSLContext:
         if self._context is None:

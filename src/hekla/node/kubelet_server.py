@@ -1,4 +1,4 @@
-"""The node's HTTPS port on the loopback, for the API server alone, by its client certificate: logs, exec, …."""
+"""The node's HTTPS port on the loopback, for the API server alone, by its client certificate: logs, exec, usage, …."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hekla.clock import Clock
 from hekla.log import get_logger
+from hekla.node.consumption import as_metrics, consumption
 from hekla.node.directory import find_pod
 from hekla.node.hooks.logs import LogOptions, read_log
 from hekla.node.settings import NodeSettings
@@ -68,6 +69,12 @@ class KubeletServer:
         parts = [unquote(part) for part in scope["path"].split("/")]
         if scope["method"] == "GET" and parts == ["", "healthz"]:
             await _text(send, 200, "ok")
+        elif scope["method"] == "GET" and parts == ["", "metrics", "resource"]:
+            await _text(
+                send,
+                200,
+                as_metrics(await asyncio.to_thread(consumption, self._settings.data_dir, self._settings.name)),
+            )
         elif scope["method"] == "GET" and len(parts) == 5 and parts[1] == "containerLogs":
             await self._logs(parts[2], parts[3], parts[4], _query(scope), receive, send)
         else:
