@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from hekla.api.batches import OBJECT_BATCH
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.clock import SystemClock
@@ -28,45 +29,57 @@ from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 
 _CONFLICT = 409
+_BATCHES = OBJECT_BATCH.path()
 
 
 class CountingTransport:
-    """Passes everything on. An item of a batch counts as the write it stands for."""
+    """Passes everything on. An item of a batch counts as the write it stands for.
+
+    What is measured is the controllers: a write is counted when somebody asks, not while they work.
+    """
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        self.counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._written: list[str] = []
 
     async def send(self, request: Request) -> Answer:
         answer = await self._inner.send(request)
-        if request.writes:
-            self._count(request, answer)
+        if request.path == _BATCHES:
+            self._count_batch(request, answer)
+        elif request.writes:
+            self._written.append(request.path)
+            if answer.status == _CONFLICT:
+                self._counts["409"] += 1
         return answer
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
-        self.counts["streams"] += 1
+        self._counts["streams"] += 1
         return self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()
 
-    def _count(self, request: Request, answer: Answer) -> None:
-        self.counts["requests"] += 1
-        parts = request.place.split("/")
-        if parts[-1] == "objectbatches":
-            items = msgspec.json.decode(request.body)["items"]
-            for item in items:
-                self.counts[item["kind"].lower() + "s"] += 1
-            self.counts["409"] += answer.body.count(b'"code":409')
-            return
-        resource = parts[parts.index("namespaces") + 2] if "namespaces" in parts else parts[-1]
-        self.counts[resource] += 1
-        self.counts["409"] += answer.status == _CONFLICT
+    def counts(self) -> Counter[str]:
+        self._counts["requests"] += len(self._written)
+        self._counts.update(_resource(path) for path in self._written)
+        self._written.clear()
+        return self._counts
+
+    def _count_batch(self, request: Request, answer: Answer) -> None:
+        self._counts["requests"] += 1
+        self._counts.update(item["kind"].lower() + "s" for item in msgspec.json.decode(request.body)["items"])
+        self._counts["409"] += answer.body.count(b'"code":409')
+
+
+def _resource(path: str) -> str:
+    parts = path.partition("?")[0].split("/")
+    return parts[parts.index("namespaces") + 2] if "namespaces" in parts else parts[-1]
 
 
 async def _answer(reader: asyncio.StreamReader, transport: CountingTransport) -> None:
     while await reader.readline():
-        print(json.dumps(transport.counts), flush=True)
+        print(json.dumps(transport.counts()), flush=True)
 
 
 async def _serve(kubeconfig: Path, ready: Ready) -> None:

@@ -19,7 +19,7 @@ from hekla.client.views import View
 from hekla.client.watch import Change, ChangeType, Relisted, follow
 
 
-class Update(msgspec.Struct, frozen=True):
+class Update(msgspec.Struct, frozen=True, gc=False):
     """What a subscriber hears. `old` is None for an object new to us, `new` is None for one that is gone.
 
     An object deleted and made again under the same name is heard as two updates: identity is the uid.
@@ -39,6 +39,8 @@ _IDENTITY = ("namespace", "name", "uid", "resourceVersion")
 
 Subscriber = Callable[[Update], None]
 Indexer = Callable[[Obj], Iterable[str]]
+# Namespace and name, as a Key: but to make one of those takes longer than to look it up.
+_Place = tuple[str, str]
 
 
 class Informer:
@@ -70,9 +72,9 @@ class Informer:
         self._rng = rng or random.Random()
         self._on_trouble = on_trouble
         self._only_told = only_told
-        self._objects: dict[Key, Obj] = {}
+        self._objects: dict[_Place, Obj] = {}
         self._indexers = dict(indexers or {})
-        self._indexes: dict[str, dict[str, dict[Key, Obj]]] = {name: {} for name in self._indexers}
+        self._indexes: dict[str, dict[str, dict[_Place, Obj]]] = {name: {} for name in self._indexers}
         self._subscribers: list[Subscriber] = []
         self._synced = asyncio.Event()
         self._revision = 0
@@ -114,7 +116,7 @@ class Informer:
             subscriber(Update(None, obj))
 
     def get(self, name: str, namespace: str = "") -> Obj | None:
-        return self._objects.get(Key(namespace, name))
+        return self._objects.get((namespace, name))
 
     def all(self) -> list[Obj]:
         return list(self._objects.values())
@@ -179,12 +181,12 @@ class Informer:
         self._objects[key] = _identity_of(obj) if self._only_told else obj
         self._tell(Update(old, obj))
 
-    def _remove(self, key: Key, last: Obj | None = None) -> None:
+    def _remove(self, key: _Place, last: Obj | None = None) -> None:
         old = self._objects.pop(key)
         self._index(key, old, None)
         self._tell(Update(last or old, None))
 
-    def _index(self, key: Key, old: Obj | None, new: Obj | None) -> None:
+    def _index(self, key: _Place, old: Obj | None, new: Obj | None) -> None:
         for name, indexer in self._indexers.items():
             index = self._indexes[name]
             for value in indexer(old) if old is not None else ():

@@ -84,7 +84,7 @@ class JoiningTransport:
 
     async def send(self, request: Request) -> Answer:
         if self._offered is not False and _may_join(request):
-            answer = await self._send_in_company(request)
+            answer = await self._company(request.headers).join(request)
             if answer is not None:
                 return answer
         return await self._inner.send(request)
@@ -97,16 +97,16 @@ class JoiningTransport:
             sending.cancel()
         await self._inner.close()
 
-    async def _send_in_company(self, request: Request) -> Answer | None:
-        """The answer; None when there was no company."""
+    def _company(self, headers: Mapping[str, str]) -> _Company:
+        """One that others may still join."""
         company = self._open
         if company is None or len(company.items) == _MOST:
             company = self._open = _Company()
             # Nobody's own: who gives up waiting for his answer takes nobody else's along.
-            sending = asyncio.create_task(self._send_all(company, request.headers))
+            sending = asyncio.create_task(self._send_all(company, headers))
             self._sending.add(sending)
             sending.add_done_callback(self._sending.discard)
-        return await company.join(request)
+        return company
 
     async def _send_all(self, company: _Company, headers: Mapping[str, str]) -> None:
         """Begins in the next turn: until then others join."""

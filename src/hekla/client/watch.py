@@ -39,7 +39,7 @@ class ChangeType(StrEnum):
 _TYPES = {str(type_): type_ for type_ in ChangeType}
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """`odd`: the object does not fit the view and holds only which one it is; it was deleted."""
 
     type: ChangeType

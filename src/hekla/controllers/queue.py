@@ -207,11 +207,17 @@ class QueueController:
                 self.runner.enqueue(key_of(child))
 
     def _group_changed(self, update: Update) -> None:
-        for group in (update.old, update.new):
-            if group is not None:
-                self.runner.enqueue(Key("", str((group.get("spec") or {}).get("queue") or "")))
+        """What a queue asks of its groups is how many there are."""
+        left, joined = _queue_of(update.old), _queue_of(update.new)
+        for name in (left, joined):
+            if left != joined and name is not None:
+                self.runner.enqueue(Key("", name))
 
     def _command_changed(self, update: Update) -> None:
         target = update.obj.get("target") or {}
         if QUEUE.owns_reference(target):
             self.runner.enqueue(Key("", str(target.get("name"))))
+
+
+def _queue_of(group: Obj | None) -> str | None:
+    return None if group is None else str((group.get("spec") or {}).get("queue") or "")

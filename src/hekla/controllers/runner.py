@@ -143,7 +143,10 @@ class Runner:
                 self._queue.add(key)
 
     def _waiting_for(self, key: Key) -> _Unseen:
-        return self._unseen.setdefault(key, _Unseen())
+        waiting = self._unseen.get(key)
+        if waiting is None:
+            waiting = self._unseen[key] = _Unseen()
+        return waiting
 
     def _has_unseen(self, key: Key) -> bool:
         waiting = self._unseen.get(key)

@@ -57,6 +57,23 @@ class WrittenView(TypedDict, total=False):
     status: Any
 
 
+class _Revision(TypedDict, total=False):
+    resourceVersion: str
+
+
+class RevisionView(TypedDict, total=False):
+    """Of what was just written: as of when it is. What it is, its writer knows."""
+
+    metadata: _Revision
+
+
+class StatusView(TypedDict, total=False):
+    """Of a Job whose status was just written: that, and as of when it is."""
+
+    metadata: _Revision
+    status: Any
+
+
 class _Container(TypedDict, total=False):
     resources: Any
     restartPolicy: str

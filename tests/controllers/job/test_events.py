@@ -109,6 +109,14 @@ def test_q07_an_unknown_group_is_an_event_of_the_current_version() -> None:
     assert (one.event, one.version, one.pod) == ("Unknown", 4, "")
 
 
+def test_a_gang_that_is_lost_before_it_has_pods_is_an_event() -> None:
+    assert events(a_job(), group="Unknown") == [("Unknown", "")]
+
+
+def test_a_job_that_has_no_pods_and_had_none_has_no_events() -> None:
+    assert not events(a_job(counted={}), group="Inqueue")
+
+
 def test_q08_a_running_pod_is_not_pending_whenever_it_is_first_seen() -> None:
     job = a_job(1, counted={"Running": 1}, policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "1m"}])
     assert events(job, make.job_pod(job, phase="Running")) == []

@@ -365,7 +365,11 @@ class JobController:
         return next_phase(job, action, counts, min_available=last_gang)
 
     def _read_job(self, obj: Obj) -> Job:
-        job = self._read[uid_of(obj)] = read_job(obj, self._read.get(uid_of(obj)))
+        uid = uid_of(obj)
+        before = self._read.get(uid)
+        if before is not None and before.obj is obj:
+            return before
+        job = self._read[uid] = read_job(obj, before)
         return job
 
     def _scene(self, obj: Obj) -> Scene:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from hekla.api.batch import JobEvent
 from hekla.api.core import PodPhase
+from hekla.api.kinds import Obj
 from hekla.api.scheduling import PodGroupPhase
 from hekla.controllers.job.model import Job, Pod, Task
 from hekla.controllers.job.pods import is_left_over, pod_name
@@ -20,6 +21,10 @@ from hekla.controllers.job.policy import Occurrence, answers_waiting_pods
 
 def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]:
     """Every job event that still wants an answer, the one to answer first in front."""
+    lost = [Occurrence(JobEvent.UNKNOWN, job.version)] if group_phase == PodGroupPhase.UNKNOWN else []
+    if not pods and not _counted(job):
+        # To pods that are not there, and were not, nothing has happened.
+        return lost
     current = [pod for pod in pods if pod.version >= job.version and not pod.marked]
     found = sorted(
         (_of_pod(job, pod, JobEvent.POD_FAILED) for pod in current if pod.phase == PodPhase.FAILED),
@@ -31,8 +36,7 @@ def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]
     for task in job.tasks:
         found += _task_failed(job, task, current)
         found += _task_completed(job, task, pods, current)
-    if group_phase == PodGroupPhase.UNKNOWN:
-        found.append(Occurrence(JobEvent.UNKNOWN, job.version))
+    found += lost
     if answers_waiting_pods(job):
         found += [_of_pod(job, pod, JobEvent.POD_PENDING) for pod in current if _has_not_run(pod)]
     return found
@@ -56,10 +60,14 @@ def _has_not_run(pod: Pod) -> bool:
     return pod.phase == PodPhase.PENDING and not pod.deleting
 
 
+def _counted(job: Job) -> Obj:
+    """The pods that the last status told of, by task and phase."""
+    return (job.obj.get("status") or {}).get("taskStatusCount") or {}
+
+
 def _evictions(job: Job, task: Task, pods: list[Pod]) -> list[Occurrence]:
     """Pods that the status counted and that are gone, though nobody here deleted them."""
-    counted = (job.obj.get("status") or {}).get("taskStatusCount") or {}
-    known = min(sum((counted.get(task.name) or {}).get("phase", {}).values()), task.replicas)
+    known = min(sum((_counted(job).get(task.name) or {}).get("phase", {}).values()), task.replicas)
     mine = [pod for pod in pods if pod.task == task.name and pod.index < task.replicas]
     # What we are killing ourselves is not counted any more, though its name is still taken.
     present = sum(1 for pod in mine if not pod.marked and not is_left_over(job, pod))

@@ -16,7 +16,7 @@ from hekla.api.meta import Key, annotations_of, count_of, is_deleting, key_of, l
 _DEFAULT_MAX_RETRY = 3
 
 
-class Policy(msgspec.Struct, frozen=True):
+class Policy(msgspec.Struct, frozen=True, gc=False):
     """A lifecycle policy: `timeout` 0 means at once; `exit_code` 0 means none."""
 
     action: str
@@ -26,7 +26,7 @@ class Policy(msgspec.Struct, frozen=True):
     timeout_text: str = ""
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, gc=False):
     name: str
     replicas: int
     min_available: int | None
@@ -46,7 +46,7 @@ class Task(msgspec.Struct, frozen=True):
         return index // self.partition_size if self.partition_size and self.partition_size > 0 else 0
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     key: Key
     uid: str
     phase: str

@@ -49,37 +49,59 @@ def spec_patch(wanted: Obj, existing: Obj) -> Obj | None:
     return {"spec": changed} if changed else None
 
 
+class _Part(msgspec.Struct, array_like=True, frozen=True):
+    """A task's part in a gang: how many pods of what template, and how many of them it cannot do without."""
+
+    priority: int
+    template: Obj | None
+    replicas: int
+    needed: int
+
+
+class _Gang(msgspec.Struct, array_like=True, frozen=True):
+    members: int
+    parts: list[_Part]
+
+
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
     """The quota usage of the `minAvailable` pods that would be started first."""
-    first = [(task.obj.get("template"), count) for task, count in _first_pods(job, priorities) if count]
-    return dict(_usage(msgspec.json.encode(first)))
+    parts = [
+        _Part(
+            priorities.get(_priority_class(task), 0),
+            task.obj.get("template"),
+            task.replicas,
+            task.effective_min_available,
+        )
+        for task in job.tasks
+    ]
+    return dict(_usage(msgspec.json.encode(_Gang(job.min_available, parts))))
 
 
 @lru_cache(maxsize=256)
-def _usage(pods: bytes) -> dict[str, str]:
-    """Of so many pods of each template. Who runs thousands of small jobs writes the same into most of them."""
+def _usage(encoded: bytes) -> dict[str, str]:
+    """Who runs thousands of small jobs writes the same into most of them."""
     total: Amounts = {}
-    for template, count in msgspec.json.decode(pods):
-        add(total, quota_usage((template or {}).get("spec") or {}), count)
+    for part, count in _first_pods(msgspec.json.decode(encoded, type=_Gang)):
+        if count:
+            add(total, quota_usage((part.template or {}).get("spec") or {}), count)
     return as_text(total)
 
 
-def _first_pods(job: Job, priorities: Mapping[str, int]) -> list[tuple[Task, int]]:
-    tasks = sorted(job.tasks, key=lambda task: -priorities.get(_priority_class(task), 0))
-    wanted = job.min_available
-    if wanted < sum(task.effective_min_available for task in tasks):
-        return _take(tasks, [task.replicas for task in tasks], wanted)
-    needed = _take(tasks, [task.effective_min_available for task in tasks], wanted)
-    left = wanted - sum(count for _, count in needed)
-    return needed + _take(tasks, [task.replicas - task.effective_min_available for task in tasks], left)
+def _first_pods(gang: _Gang) -> list[tuple[_Part, int]]:
+    parts = sorted(gang.parts, key=lambda part: -part.priority)
+    if gang.members < sum(part.needed for part in parts):
+        return _take(parts, [part.replicas for part in parts], gang.members)
+    needed = _take(parts, [part.needed for part in parts], gang.members)
+    left = gang.members - sum(count for _, count in needed)
+    return needed + _take(parts, [part.replicas - part.needed for part in parts], left)
 
 
-def _take(tasks: list[Task], available: list[int], wanted: int) -> list[tuple[Task, int]]:
+def _take(parts: list[_Part], available: list[int], wanted: int) -> list[tuple[_Part, int]]:
     taken = []
-    for task, count in zip(tasks, available, strict=True):
+    for part, count in zip(parts, available, strict=True):
         taking = max(0, min(count, wanted))
         wanted -= taking
-        taken.append((task, taking))
+        taken.append((part, taking))
     return taken
 
 

@@ -94,9 +94,9 @@ def stamped(job: Job, status: Obj, now: datetime, *, moved: bool, killed: bool) 
     phase = status["state"]["phase"]
     old = job.obj.get("status") or {}
     conditions = list(old.get("conditions") or [])
-    moment = (old.get("state") or {}).get("lastTransitionTime") or timestamp(now)
+    moment = "" if moved else (old.get("state") or {}).get("lastTransitionTime")
+    moment = moment or timestamp(now)
     if moved:
-        moment = timestamp(now)
         conditions = [condition for condition in conditions if condition.get("status") != phase]
         conditions.append({"status": phase, "lastTransitionTime": moment})
     result = {**status, "state": {"phase": phase, "lastTransitionTime": moment}, "conditions": conditions}

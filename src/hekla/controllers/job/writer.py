@@ -32,7 +32,7 @@ from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Place
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import TARGET, PodView, Sources, WrittenView
+from hekla.controllers.sources import TARGET, PodView, RevisionView, Sources, StatusView
 from hekla.errors import AlreadyExists, ApiError, Conflict, HeklaError, NotFound
 
 T = TypeVar("T")
@@ -84,15 +84,15 @@ class JobWriter:
         self._in_flight = asyncio.Semaphore(_IN_FLIGHT)
 
     async def status(self, job: Job, status: Obj, *, killed: bool = False) -> Obj:
-        """Write a status. Raises Conflict when the Job changed since it was read."""
+        """Write a status; returns the Job with it. Raises Conflict when the Job changed since it was read."""
         # parity: converging stamps the time on any change, a kill only when the phase changes.
         moved = not killed or status["state"]["phase"] != job.phase
         full = stamped(job, status, self._clock.now(), moved=moved, killed=killed)
         # Of anything but the status, a server takes from this only which object is meant, and as of when.
         which = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": _as_read(job)}
-        written = await self._client.update_status(JOB, {**which, "status": full}, view=WrittenView)
+        written = await self._client.update_status(JOB, {**which, "status": full}, view=StatusView)
         self._runner.wrote(job.key, self._sources.jobs, written)
-        return written
+        return {**job.obj, **written, "metadata": {**job.obj["metadata"], **written["metadata"]}}
 
     async def status_if_new(self, job: Job, status: Obj, *, killed: bool = False) -> None:
         if differs(job, status):
@@ -181,7 +181,7 @@ class JobWriter:
         """Create the PodGroup, or patch the one that is there."""
         try:
             if group is None:
-                written = await self._client.create(POD_GROUP, wanted, view=WrittenView)
+                written = await self._client.create(POD_GROUP, wanted, view=RevisionView)
             elif patch is not None:
                 fenced = {**patch, "metadata": {"uid": uid_of(group)}}
                 written = await self._client.patch(POD_GROUP, name_of(group), fenced, job.key.namespace)
