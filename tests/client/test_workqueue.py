@@ -189,3 +189,15 @@ def test_whatever_comes_in_whatever_order_every_key_has_its_turn_after_it_was_ad
             task.cancel()
 
     run_virtually(work())
+
+
+def test_what_a_worker_was_woken_for_who_stops_then_goes_to_another() -> None:
+    async def work() -> str:
+        queue = WorkQueue[str]()
+        first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+        await asyncio.sleep(0)
+        queue.add("a")
+        first.cancel()
+        return await second
+
+    assert run_virtually(work()) == "a"

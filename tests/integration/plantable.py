@@ -207,8 +207,8 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a key that comes while it is worked on is lost",
         "client/workqueue.py",
-        "        self._busy.discard(key)\n        if key in self._waiting:\n",
-        "        self._busy.discard(key)\n        self._waiting.discard(key)\n        if False:\n",
+        "        if key in self._waiting:\n            self._stand_in_line(key)\n",
+        "        self._waiting.pop(key, None)\n",
     ),
     Planted(
         "what failed is not looked at again",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -24,8 +24,7 @@ _AHEAD_IN_A_ROW = 8
 class WorkQueue(Generic[K]):
     def __init__(self, *, most_behind: int = sys.maxsize) -> None:
         """At most so many of those that did not go ahead are worked on at a time."""
-        # Each key wakes one worker: of a hundred that wait, the others need not look.
-        self._ready: asyncio.Queue[None] = asyncio.Queue()
+        self._idle: deque[asyncio.Future[None]] = deque()
         self._line = _Line[K]()
         self._most_behind = most_behind
         self._busy_behind: set[K] = set()
@@ -47,7 +46,7 @@ class WorkQueue(Generic[K]):
         elif ahead and not known:
             self._waiting[key] = True
             self._line.advance(key)
-            self._wake_workers()
+            self._wake_worker()
 
     def add_after(self, key: K, seconds: float, *, ahead: bool = False) -> None:
         """Have the key looked at in `seconds`, or earlier if something else asks for it earlier."""
@@ -82,8 +81,9 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key. The caller must call `done` for it, whatever happens."""
-        await self._ready.get()
-        key = self._line.next(others_too=self._room_behind > 0)
+        while not self._has_next:
+            await self._be_woken()
+        key = self._line.next(others_too=self._has_room_behind)
         if not self._waiting.pop(key):
             self._busy_behind.add(key)
         self._busy.add(key)
@@ -93,7 +93,7 @@ class WorkQueue(Generic[K]):
         self._busy.discard(key)
         if key in self._busy_behind:
             self._busy_behind.discard(key)
-            self._wake_workers()
+            self._wake_worker()
         if key in self._waiting:
             self._stand_in_line(key)
 
@@ -108,20 +108,35 @@ class WorkQueue(Generic[K]):
 
     def _stand_in_line(self, key: K) -> None:
         self._line.join(key, ahead=self._waiting[key])
-        self._wake_workers()
+        self._wake_worker()
 
     @property
-    def _room_behind(self) -> int:
-        return self._most_behind - len(self._busy_behind)
-
-    def _wake_workers(self) -> None:
-        """One for each key that may be worked on now."""
+    def _has_next(self) -> bool:
         ahead, behind = self._line.lengths()
-        wanted = ahead + min(behind, self._room_behind)
-        while self._ready.qsize() < wanted:
-            self._ready.put_nowait(None)
-        while self._ready.qsize() > wanted:
-            self._ready.get_nowait()
+        return bool(ahead or (behind and self._has_room_behind))
+
+    @property
+    def _has_room_behind(self) -> bool:
+        return len(self._busy_behind) < self._most_behind
+
+    async def _be_woken(self) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(woken)
+        try:
+            await woken
+        except asyncio.CancelledError:
+            if woken.done() and not woken.cancelled():
+                # What it was woken for is somebody else's now.
+                self._wake_worker()
+            raise
+
+    def _wake_worker(self) -> None:
+        """One that is idle, if there is a key for it: of a hundred, the others need not look."""
+        while self._idle and self._has_next:
+            woken = self._idle.popleft()
+            if not woken.done():
+                woken.set_result(None)
+                return
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
