@@ -55,7 +55,9 @@ def _of_scheduler(binder: Binder, store: WatchedStore) -> Iterator[str]:
 
 def _of_job_controller(controller: JobController, store: WatchedStore) -> Iterator[str]:
     jobs = {uid_of(job) for job in store.objects(JOB)}
-    remembered = {*controller._waiting, *controller._groups, *controller._read, *controller._pods._jobs}
+    groundwork = controller._groundwork
+    remembered = {*controller._waiting, *controller._read, *controller._pods._jobs}
+    remembered |= {*groundwork._groups, *groundwork._objects._made}
     gone = remembered - jobs
     if gone:
         yield f"I13: the controllers remember {len(gone)} Jobs that are gone"

@@ -183,7 +183,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a command is deleted before it is carried out",
         "controllers/job/controller.py",
-        "        # 3. Converge, or kill what has to go.\n",
+        "        # 4. Kill what has to go, or converge.\n",
         "        if command:\n            await self._commands.finish(job, command)\n",
     ),
     Planted(

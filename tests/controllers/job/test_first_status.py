@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hekla.api.kinds import JOB, POD, POD_GROUP
 from hekla.client.informer import Update
+from hekla.controllers.job.first_status import is_due
+from hekla.controllers.job.model import read_job, read_pods
+from hekla.controllers.job.scene import Scene
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 
@@ -25,6 +30,32 @@ def follow_statuses(bench: Bench) -> list[dict[str, Any]]:
 
 def phases_of(job: dict[str, Any]) -> list[str]:
     return [condition["status"] for condition in job["status"]["conditions"]]
+
+
+GROUP = make.pod_group("demo", phase="Inqueue")
+SMALL = make.job("demo", make.task("worker", 3))
+
+
+def a_scene(job: dict[str, Any], *pods: dict[str, Any], group: dict[str, Any] | None = GROUP) -> Scene:
+    return Scene(read_job(job), read_pods(pods), group)
+
+
+@pytest.mark.parametrize(
+    ("scene", "due", "due_before_a_kill"),
+    [
+        (a_scene(SMALL), False, True),
+        (a_scene(SMALL, group=None), False, False),
+        (a_scene({**SMALL, "status": {"state": {"phase": "Pending"}}}), False, False),
+        (a_scene(make.job(plugins={"env": []})), True, True),
+        (a_scene(make.job("demo", make.task("worker", 100))), False, True),
+        (a_scene(make.job("demo", make.task("worker", 101))), True, True),
+        (a_scene(make.job("demo", make.task("worker", 3), minAvailable=0)), True, True),
+        (a_scene(SMALL, make.job_pod(SMALL)), True, True),
+    ],
+)
+def test_the_first_status_waits_where_nobody_needs_it_before(scene: Scene, due: bool, due_before_a_kill: bool) -> None:
+    assert is_due(scene, kills=False) is due
+    assert is_due(scene, kills=True) is due_before_a_kill
 
 
 def test_the_first_status_of_a_job_that_is_let_in_counts_its_pods() -> None:

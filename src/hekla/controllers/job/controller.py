@@ -7,18 +7,15 @@ from that status (`lifecycle.py`, `pods.py`). So a controller that dies at any p
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import EntryPoint
 
-import msgspec
-
-from hekla.api.batch import JOB_FORWARDING, JobAction, JobEvent, JobPhase
+from hekla.api.batch import JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import (
     Key,
-    annotations_of,
     controller_of,
     is_deleting,
     is_owned_by,
@@ -26,69 +23,41 @@ from hekla.api.meta import (
     namespace_of,
     uid_of,
 )
-from hekla.api.plugin_advice import advice
 from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.controllers.job import first_status
 from hekla.controllers.job.commands import JobCommands
+from hekla.controllers.job.groundwork import Ground, Groundwork
 from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Transition, next_phase, operation
 from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
-from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.orders import Order, Waiting, converges, decide
-from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
-from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
+from hekla.controllers.job.plugin import PluginRefused
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Plan, group_name, plan, victims
 from hekla.controllers.job.policy import answers_waiting_pods
+from hekla.controllers.job.scene import Scene, has_used_up_retries, phase_of
 from hekla.controllers.job.status import count_pods, new_status
-from hekla.controllers.job.volumes import RECORD, ClaimMissing, claims_of, ensure_claims, with_claim_names
+from hekla.controllers.job.volumes import RECORD
 from hekla.controllers.job.writer import JobWriter, Made, PodsFailed
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
 from hekla.controllers.strays import drop_strays
-from hekla.errors import ApiError, HeklaError, NotFound
+from hekla.errors import HeklaError
 from hekla.log import get_logger
 
 log = get_logger("job")
 
-_GATE_CLOSED = ("", PodGroupPhase.PENDING)
 # A look at a Job is mostly waiting for answers; with few workers, a thousand small jobs wait for each other.
 _WORKERS = 256
 _PLUGIN = "plugin-"
 _LOOKED_AT_ONCE = 100
 _PAUSE_PER_POD = 0.000_05
 _LONGEST_PAUSE = 1.0
-_FIRST_STATUS_SECONDS = 1.0
-# As many as are made within that time wherever they are made.
-_PODS_IN_FIRST_STATUS = 100
-
-
-class Scene(msgspec.Struct, frozen=True):
-    """A Job and what belongs to it, as the informers know it."""
-
-    job: Job
-    pods: list[Pod]
-    group: Obj | None
-
-    @property
-    def group_phase(self) -> str:
-        return _phase_of(self.group)
-
-    @property
-    def gate_is_open(self) -> bool:
-        """Whether the scheduler has let the gang in: no pod is made before."""
-        return self.group is not None and not is_deleting(self.group) and self.group_phase not in _GATE_CLOSED
-
-
-class Ground(msgspec.Struct, frozen=True):
-    """What a Job's pods are made with: its plugins, and its claims by name."""
-
-    plugins: list[Configured]
-    claims: dict[str, str]
 
 
 class JobController:
@@ -101,13 +70,12 @@ class JobController:
         self._rng = rng
         self._recorder = recorder
         self._plugins = registered()
-        self._objects = ObjectKeeper(client)
         self._pods = PodIndex()
         self._read: dict[str, Job] = {}
-        self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
         self._waiting: dict[str, Waiting] = {}
         self.runner = Runner("job", self.reconcile, workers=_WORKERS)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
+        self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, rng)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
         sources.jobs.subscribe(self._job_changed)
         sources.pods.subscribe(self._pod_changed)
@@ -150,12 +118,16 @@ class JobController:
             log.info("executing", job=job.key, action=order.action, phase=job.phase, cause=cause, pod=pod)
             if not order.announced:
                 self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
-        # 3. Converge, or kill what has to go.
-        if converges(job, order):
-            await self._sync(scene, decision.evicted, uid_of(command) if command else "")
+        kills = not converges(job, order)
+        # 3. A Job is Pending before it is anything else.
+        if first_status.is_due(scene, kills=kills):
+            scene = await self._begun(scene)
+        # 4. Kill what has to go, or converge.
+        if kills:
+            await self._kill(scene, order)
         else:
-            await self._kill(await self._begun(scene) if scene.group else scene, order)
-        # 4. A Command goes once what it asked for is written down.
+            await self._sync(scene, decision.evicted, uid_of(command) if command else "")
+        # 5. A Command goes once what it asked for is written down.
         if command:
             await self._commands.finish(job, command)
         return decision.next_due
@@ -204,7 +176,7 @@ class JobController:
         # A group that is there though nothing is recorded was made by one who had not heard that it is over, and what
         # plugins ask for is made before the group.
         if scene.group is not None or any(name.startswith(_PLUGIN) for name in records):
-            await self._objects.remove(job, _wanted(configured_plugins(job, self._plugins), job))
+            await self._groundwork.clear(job)
         status["controlledResources"] = {name: value for name, value in records.items() if not name.startswith(_PLUGIN)}
         first_look = not (job.obj.get("status") or {}).get("runningDuration")
         if first_look or status["state"]["phase"] != job.phase:
@@ -212,38 +184,30 @@ class JobController:
         await self._write.status_if_new(job, {key: value for key, value in status.items() if value}, killed=True)
 
     async def _sync(self, scene: Scene, evicted: Mapping[str, datetime], command: str) -> None:
-        # 1. What plugins will make is noted first, so that it is always cleaned up.
-        if scene.job.obj["spec"].get("plugins"):
-            scene = await self._begun(scene)
         job = scene.job
-        # 2. What the pods need before they exist.
+        # 1. What the pods need before they exist.
         # A job that is about to fail for want of retries starts nothing any more: its pods would run at once.
-        wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not _has_used_up_retries(job))
+        wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not has_used_up_retries(job))
         try:
-            ground = await self._ground(scene, verify=bool(wanted.create))
+            ground = await self._groundwork.lay(scene, verify=bool(wanted.create))
         except HeklaError:
             # Whatever holds it up, it is Pending.
             await self._begun(scene)
             raise
         if ground is None:
             return
-        # 3. Most gangs are let in at once: then one status tells that the Job is there, and what pods it has.
-        if not job.phase and scene.group is None:
-            self.runner.enqueue_after(job.key, _FIRST_STATUS_SECONDS)
+        # 2. With its gang asked for, a new Job may wait to be let in.
+        if first_status.may_wait(scene):
+            self.runner.enqueue_after(job.key, first_status.LONGEST_WAIT)
             return
-        if len(wanted.create) > _PODS_IN_FIRST_STATUS:
-            scene = await self._begun(scene)
-            job = scene.job
-        # 4. Pods.
+        # 3. Pods.
         made = await self._apply(job, wanted, ground, evicted, command)
-        # 5. Status.
+        # 4. Status.
         gone = [pod.uid for pod in (*wanted.delete, *wanted.surplus)]
         # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
         awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *made.created)}
         counts = count_pods(job, scene.pods, gone, made.created, awaited)
         after = self._next_phase(job, JobAction.SYNC_JOB, counts)
-        if after.phase != JobPhase.PENDING:
-            job = (await self._begun(scene)).job
         records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
         await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
         if made.created and answers_waiting_pods(job):
@@ -262,83 +226,6 @@ class JobController:
         status = new_status(job, count_pods(job, ()), JobPhase.PENDING, _plugin_records(job, self._plugins))
         begun = self._read_job(await self._write.status(job, status))
         return Scene(begun, scene.pods, scene.group)
-
-    async def _ground(self, scene: Scene, *, verify: bool) -> Ground | None:
-        """All that must be there before pods are; None when the Job was changed for it, and has to be read again."""
-        job = scene.job
-        if await self._forward(job):
-            return None
-        plugins = await self._prepare(job, verify=verify)
-        claims = await self._claims(job)
-        if claims is None:
-            return None
-        if not _ends_with_its_gang(scene):
-            await self._ensure_group(job, scene.group)
-        return Ground(plugins, claims)
-
-    async def _forward(self, job: Job) -> bool:
-        """A queue that extends to other clusters has its jobs say so; True when that was just written."""
-        name = str(job.obj["spec"].get("queue") or "")
-        queue = self._sources.queues.get(name)
-        if queue is None:
-            raise NotFound(f'queue.scheduling.volcano.sh "{name}" not found')
-        if not (queue.get("spec") or {}).get("extendClusters") or JOB_FORWARDING in annotations_of(job.obj):
-            return False
-        await self._write.job(job, annotations={JOB_FORWARDING: "true"})
-        return True
-
-    async def _prepare(self, job: Job, *, verify: bool) -> list[Configured]:
-        try:
-            plugins = configured_plugins(job, self._plugins)
-            await self._objects.ensure(job, _wanted(plugins, job), verify=verify)
-        except (NotOurs, UnknownPlugin, ApiError) as error:
-            self._tell(job, WARNING, "PluginError", f"Execute plugin when job add failed, err: {error}")
-            raise
-        if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):
-            self._advise(job, plugins)
-        return plugins
-
-    def _advise(self, job: Job, plugins: list[Configured]) -> None:
-        understood = {one.name: one.arguments for one in plugins if one.arguments is not None}
-        for name, text in advice(job.obj["spec"], understood):
-            self._tell(job, WARNING, "PluginError", f"spec.plugins[{name}]: {text}")
-
-    async def _claims(self, job: Job) -> dict[str, str] | None:
-        """The job's claims, all there; None when their names were just stored and the Job has to be read again."""
-        if not job.obj["spec"].get("volumes"):
-            return {}
-        named = with_claim_names(job, self._rng)
-        if named is not None:
-            await self._write.job(job, spec={"volumes": named["spec"]["volumes"]})
-            return None
-        try:
-            await ensure_claims(self._client, job)
-        except (ClaimMissing, ApiError) as error:
-            self._tell(job, WARNING, "PVCError", f"Failed to create PVC, err: {error}")
-            raise
-        return claims_of(job)
-
-    async def _ensure_group(self, job: Job, group: Obj | None) -> None:
-        if group is not None and is_deleting(group):
-            return
-        wanted = self._wanted_group(job)
-        await self._write.put_group(job, wanted, group, None if group is None else spec_patch(wanted, group))
-        message = pending_message(job, group) if group is not None else None
-        if message:
-            self._tell(job, WARNING, "PodGroupPending", message)
-
-    def _wanted_group(self, job: Job) -> Obj:
-        """Made anew only when the Job as its user wrote it, or the priority classes, have changed."""
-        meta = job.obj["metadata"]
-        own = (meta.get("generation"), meta.get("labels"), meta.get("annotations"))
-        state = (*own, self._sources.priorities.revision)
-        known = self._groups.get(job.uid)
-        if known is not None and known[0] == state:
-            return known[1]
-        priorities = {one["metadata"]["name"]: int(one.get("value") or 0) for one in self._sources.priorities.all()}
-        wanted = build_pod_group(job, priorities)
-        self._groups[job.uid] = state, wanted
-        return wanted
 
     async def _apply(
         self,
@@ -395,9 +282,8 @@ class JobController:
 
     def _forget(self, uid: str) -> None:
         self._waiting.pop(uid, None)
-        self._groups.pop(uid, None)
         self._read.pop(uid, None)
-        self._objects.forget(uid)
+        self._groundwork.forget(uid)
 
     def _pod_changed(self, update: Update) -> None:
         news = self._pods.update(update)
@@ -423,7 +309,7 @@ class JobController:
         elif group_judged(update):
             # With a list, our own write may bring what the scheduler wrote just before it. A gang that was let in has
             # pods to be made, for which its part of the cluster is kept: before others are begun.
-            self.runner.enqueue(key, ahead=_phase_of(update.new) == PodGroupPhase.INQUEUE)
+            self.runner.enqueue(key, ahead=phase_of(update.new) == PodGroupPhase.INQUEUE)
         else:
             self.runner.enqueue_unless_written(key, self._sources.groups, update.obj)
 
@@ -446,21 +332,6 @@ class JobController:
                     self.runner.enqueue(key_of(job))
 
 
-def _ends_with_its_gang(scene: Scene) -> bool:
-    """Whether a job without retries left still stops the pods of its last attempt."""
-    # parity: upstream sees the old group as long as it has pods to stop, and has failed the job before it is gone.
-    return _has_used_up_retries(scene.job) and scene.group is None and any(pod.deleting for pod in scene.pods)
-
-
-def _has_used_up_retries(job: Job) -> bool:
-    """Whether the restart that is under way is the one that fails the job."""
-    return job.phase == JobPhase.RESTARTING and job.retry_count >= job.max_retry
-
-
-def _phase_of(group: Obj | None) -> str:
-    return str(((group or {}).get("status") or {}).get("phase") or "")
-
-
 def _records(job: Job) -> dict[str, str]:
     return dict((job.obj.get("status") or {}).get("controlledResources") or {})
 
@@ -471,7 +342,3 @@ def _plugin_records(job: Job, plugins: Mapping[str, EntryPoint]) -> dict[str, st
         return {}
     known = [name for name in sorted(given) if name in plugins]
     return {f"{_PLUGIN}{name}": name for name in known if getattr(plugins[name].load(), "records", True)}
-
-
-def _wanted(plugins: Iterable[Configured], job: Job) -> list[Wanted]:
-    return [want for configured in plugins for want in configured.plugin.objects(job)]

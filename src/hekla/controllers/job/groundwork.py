@@ -1,0 +1,151 @@
+"""Lays the ground for a Job's pods: all that must be there before they are.
+
+What its queue asks of it, the objects of its plugins, its claims, its PodGroup.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint
+
+import msgspec
+
+from hekla.api.batch import JOB_FORWARDING
+from hekla.api.kinds import Obj
+from hekla.api.meta import annotations_of, is_deleting
+from hekla.api.plugin_advice import advice
+from hekla.client.recorder import WARNING, Recorder
+from hekla.client.rest import Client
+from hekla.controllers.job.model import Job
+from hekla.controllers.job.objects import NotOurs, ObjectKeeper
+from hekla.controllers.job.plugin import Configured, UnknownPlugin, Wanted, configured_plugins
+from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
+from hekla.controllers.job.scene import Scene
+from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims, with_claim_names
+from hekla.controllers.job.writer import JobWriter
+from hekla.controllers.sources import Sources
+from hekla.errors import ApiError, NotFound
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What a Job's pods are made with: its plugins, and its claims by name."""
+
+    plugins: list[Configured]
+    claims: dict[str, str]
+
+
+class Groundwork:
+    def __init__(
+        self,
+        client: Client,
+        sources: Sources,
+        writer: JobWriter,
+        recorder: Recorder,
+        plugins: Mapping[str, EntryPoint],
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._sources = sources
+        self._write = writer
+        self._recorder = recorder
+        self._plugins = plugins
+        self._rng = rng
+        self._objects = ObjectKeeper(client)
+        self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
+
+    async def lay(self, scene: Scene, *, verify: bool) -> Ground | None:
+        """None when the Job was changed for it, and has to be read again.
+
+        Without `verify`, what was made once for its plugins is believed to be still there.
+        """
+        job = scene.job
+        if await self._forward(job):
+            return None
+        plugins = await self._prepare(job, verify=verify)
+        claims = await self._claims(job)
+        if claims is None:
+            return None
+        if not scene.ends_with_its_gang:
+            await self._ensure_group(job, scene.group)
+        return Ground(plugins, claims)
+
+    async def clear(self, job: Job) -> None:
+        """Remove what its plugins asked for."""
+        await self._objects.remove(job, _wanted(configured_plugins(job, self._plugins), job))
+
+    def forget(self, uid: str) -> None:
+        """The Job with this uid is gone."""
+        self._groups.pop(uid, None)
+        self._objects.forget(uid)
+
+    async def _forward(self, job: Job) -> bool:
+        """A queue that extends to other clusters has its jobs say so; True when that was just written."""
+        name = str(job.obj["spec"].get("queue") or "")
+        queue = self._sources.queues.get(name)
+        if queue is None:
+            raise NotFound(f'queue.scheduling.volcano.sh "{name}" not found')
+        if not (queue.get("spec") or {}).get("extendClusters") or JOB_FORWARDING in annotations_of(job.obj):
+            return False
+        await self._write.job(job, annotations={JOB_FORWARDING: "true"})
+        return True
+
+    async def _prepare(self, job: Job, *, verify: bool) -> list[Configured]:
+        try:
+            plugins = configured_plugins(job, self._plugins)
+            await self._objects.ensure(job, _wanted(plugins, job), verify=verify)
+        except (NotOurs, UnknownPlugin, ApiError) as error:
+            self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
+            raise
+        if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):
+            self._advise(job, plugins)
+        return plugins
+
+    def _advise(self, job: Job, plugins: list[Configured]) -> None:
+        understood = {one.name: one.arguments for one in plugins if one.arguments is not None}
+        for name, text in advice(job.obj["spec"], understood):
+            self._warn(job, "PluginError", f"spec.plugins[{name}]: {text}")
+
+    async def _claims(self, job: Job) -> dict[str, str] | None:
+        """The job's claims, all there; None when their names were just stored and the Job has to be read again."""
+        if not job.obj["spec"].get("volumes"):
+            return {}
+        named = with_claim_names(job, self._rng)
+        if named is not None:
+            await self._write.job(job, spec={"volumes": named["spec"]["volumes"]})
+            return None
+        try:
+            await ensure_claims(self._client, job)
+        except (ClaimMissing, ApiError) as error:
+            self._warn(job, "PVCError", f"Failed to create PVC, err: {error}")
+            raise
+        return claims_of(job)
+
+    async def _ensure_group(self, job: Job, group: Obj | None) -> None:
+        if group is not None and is_deleting(group):
+            return
+        wanted = self._wanted_group(job)
+        await self._write.put_group(job, wanted, group, None if group is None else spec_patch(wanted, group))
+        message = pending_message(job, group) if group is not None else None
+        if message:
+            self._warn(job, "PodGroupPending", message)
+
+    def _wanted_group(self, job: Job) -> Obj:
+        """Made anew only when the Job as its user wrote it, or the priority classes, have changed."""
+        meta = job.obj["metadata"]
+        own = (meta.get("generation"), meta.get("labels"), meta.get("annotations"))
+        state = (*own, self._sources.priorities.revision)
+        known = self._groups.get(job.uid)
+        if known is not None and known[0] == state:
+            return known[1]
+        priorities = {one["metadata"]["name"]: int(one.get("value") or 0) for one in self._sources.priorities.all()}
+        wanted = build_pod_group(job, priorities)
+        self._groups[job.uid] = state, wanted
+        return wanted
+
+    def _warn(self, job: Job, reason: str, message: str) -> None:
+        self._recorder.event(job.obj, WARNING, reason, message)
+
+
+def _wanted(plugins: Iterable[Configured], job: Job) -> list[Wanted]:
+    return [want for configured in plugins for want in configured.plugin.objects(job)]
