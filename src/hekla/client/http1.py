@@ -14,6 +14,8 @@ from typing import Any
 
 import httptools
 
+from hekla.client.alarm import Alarm
+
 # A reader that does not keep up makes the sender wait, not this process grow.
 _BUFFERED_BYTES = 4 << 20
 
@@ -59,7 +61,7 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._deadline = math.inf
         self._overdue = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._look_at_time)
         self.idle_since = 0.0
         self.status = 0
         self._transport: Any = None
@@ -130,22 +132,16 @@ class Connection(asyncio.Protocol):
 
     def abandon(self) -> None:
         self._deadline = math.inf
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.stop()
         if self._transport is not None:
             self._transport.abort()
 
     def _keep_time(self, deadline: float) -> None:
-        """One timer serves all requests of a minute: it is not worth setting one for an answer that comes at once."""
         self._deadline = deadline
-        if deadline == math.inf or (self._timer is not None and self._timer.when() <= deadline):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(deadline, self._look_at_time)
+        if deadline != math.inf:
+            self._alarm.set(deadline)
 
     def _look_at_time(self) -> None:
-        self._timer = None
         if self._complete or self._deadline == math.inf:
             return
         if asyncio.get_running_loop().time() < self._deadline:

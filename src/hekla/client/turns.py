@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
+from hekla.client.alarm import Alarm
+
 
 class _Waiting(NamedTuple):
     until: float
@@ -16,7 +18,7 @@ class Turns:
     def __init__(self, most: int) -> None:
         self._free = most
         self._line: deque[_Waiting] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._look_at_time)
 
     def take_at_once(self) -> bool:
         """Take a turn if one is free: then nobody waits. Whoever has a turn must `give_back` it."""
@@ -29,7 +31,7 @@ class Turns:
         """Wait for a turn; TimeoutError when none has come `until` then, in the loop's time."""
         waiting = _Waiting(until, asyncio.get_running_loop().create_future())
         self._line.append(waiting)
-        self._keep_time(until)
+        self._alarm.set(until)
         try:
             await waiting.turn
         except asyncio.CancelledError:
@@ -46,20 +48,11 @@ class Turns:
                 return
         self._free += 1
 
-    def _keep_time(self, until: float) -> None:
-        """One timer serves all who wait: hardly anybody waits until it rings."""
-        if self._timer is not None and self._timer.when() <= until:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(until, self._look_at_time)
-
     def _look_at_time(self) -> None:
-        self._timer = None
         now = asyncio.get_running_loop().time()
         for waiting in self._line:
             if waiting.until <= now and not waiting.turn.done():
                 waiting.turn.set_exception(TimeoutError())
         self._line = deque(waiting for waiting in self._line if not waiting.turn.done())
         if self._line:
-            self._keep_time(min(waiting.until for waiting in self._line))
+            self._alarm.set(min(waiting.until for waiting in self._line))
