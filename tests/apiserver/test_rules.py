@@ -9,10 +9,11 @@ import pytest
 
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, HYPER_NODE, Obj
-from hekla.apiserver.rules import compile_rule
+from hekla.apiserver.cel import compile_message, compile_rule
 from hekla.apiserver.store.store import Key
 from hekla.errors import Invalid
 from tests.apiserver.rig import WIDGET, WIDGETS, Rig, with_server
+from tests.apiserver.ruled import TOLD, ruled_widgets
 
 ONE_AT_MOST = "(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) <= 1"
 NO_WAY = "Either ExactMatch or RegexMatch or LabelMatch must be specified"
@@ -49,6 +50,27 @@ def test_a_rule_about_what_is_there(rule: str, value: Obj, holds: bool) -> None:
 @pytest.mark.parametrize("rule", ["self.a == 'x'", "size(self) > 1", "has(self.a) ||", "(has(self.a)", "has(self.a) 1"])
 def test_a_rule_about_more_is_none_of_ours(rule: str) -> None:
     assert compile_rule(rule) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "told"),
+    [
+        ("'one'", {}, "one"),
+        ("'b is ' + self.b + \".\"", {"b": "x"}, "b is x."),
+        ("has(self.b) ? 'with ' + self.b : 'without'", {}, "without"),
+        ("self.a.b", {"a": {"b": "deep"}}, "deep"),
+        (r"'it\'s \"so\"'", {}, 'it\'s "so"'),
+    ],
+)
+def test_a_message_put_together(expression: str, value: Obj, told: str) -> None:
+    compiled = compile_message(expression)
+    assert compiled is not None
+    assert compiled(value) == told
+
+
+@pytest.mark.parametrize("expression", ["self.a.size()", "'open", r"'\x41'", "'a' 'b'", "string(self.n)"])
+def test_a_message_that_takes_more_is_none_of_ours(expression: str) -> None:
+    assert compile_message(expression) is None
 
 
 def hyper_node(name: str, *selectors: Any, **spec: Any) -> Obj:
@@ -161,5 +183,14 @@ def test_what_got_in_before_the_rule_may_stay() -> None:
         await rig.client.patch(HYPER_NODE, "old", {"spec": {"tier": 2}})
         with pytest.raises(Invalid, match=NO_WAY):
             await rig.client.patch(HYPER_NODE, "old", {"spec": {"members": [{"type": "HyperNode", "selector": {}}]}})
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(("name", "value", "told"), TOLD)
+def test_a_broken_rule_says_what_its_definition_wants_it_to(name: str, value: Obj, told: str) -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CUSTOM_RESOURCE_DEFINITION, ruled_widgets())
+        assert await create_widget(rig, {name: value}) == told
 
     with_server(script)

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from hekla.api.kinds import Obj
 
 Lookup = Callable[[str], "Node"]
+
+
+class Validation(NamedTuple):
+    """A rule in CEL, and what is said when it is broken; what is not given is empty."""
+
+    rule: str
+    message: str
+    message_expression: str
+    reason: str
+    field_path: str
 
 
 class Node:
@@ -77,7 +87,7 @@ class Node:
         self.strategy: tuple[str, ...] = ()
         self.any_of: tuple[Node, ...] = ()
         self.one_of: tuple[Node, ...] = ()
-        self.rules: tuple[tuple[str, str], ...] = ()  # in CEL, with what to say when one is broken, if that is given
+        self.rules: tuple[Validation, ...] = ()
         self.has_rules = False  # here or below
 
 
@@ -141,9 +151,14 @@ def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:
         node.any_of = tuple(_child(each, lookup) for each in schema.get("anyOf") or ())
         node.one_of = tuple(_child(each, lookup) for each in schema.get("oneOf") or ())
     rules = [each for each in schema.get("x-kubernetes-validations") or () if each.get("rule")]
-    node.rules = tuple((each["rule"], each.get("message") or "") for each in rules)
+    node.rules = tuple(_validation(each) for each in rules)
     below = [*(node.properties or {}).values(), node.additional, node.items]
     node.has_rules = bool(node.rules) or any(child is not None and child.has_rules for child in below)
+
+
+def _validation(given: Obj) -> Validation:
+    names = ("rule", "message", "messageExpression", "reason", "fieldPath")
+    return Validation(*(str(given.get(name) or "") for name in names))
 
 
 def _child(schema: Obj, lookup: Lookup | None) -> Node:
