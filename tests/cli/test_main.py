@@ -90,7 +90,14 @@ def test_an_unknown_command_is_named_and_a_near_one_proposed(capsys: pytest.Capt
             "queue create --weight it's",
             'invalid argument "it\'s" for "-w, --weight" flag: strconv.ParseInt: parsing "it\'s": invalid syntax',
         ),
-        ("job list --all-namespaces=no", "Option '--all-namespaces' does not take a value."),
+        (
+            "job list --all-namespaces=no",
+            'invalid argument "no" for "-A, --all-namespaces" flag: strconv.ParseBool: parsing "no": invalid syntax',
+        ),
+        (
+            "queue create -w=much",
+            'invalid argument "much" for "-w, --weight" flag: strconv.ParseInt: parsing "much": invalid syntax',
+        ),
     ],
 )
 def test_vcctl_complains_of_a_command_line_in_one_line_of_upstreams_words(

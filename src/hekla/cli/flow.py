@@ -10,6 +10,7 @@ from hekla.api.kinds import JOB_FLOW, JOB_TEMPLATE, Kind, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
+from hekla.cli.go_flags import GoGroup
 from hekla.cli.manifest import read_manifest
 from hekla.cli.named import chosen_name, confirm, delete_one, name_argument, print_one, read_all, read_one
 from hekla.cli.output import age, print_table
@@ -49,7 +50,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
     """create, list, get, describe and delete for one kind."""
     word = kind.singular
 
-    @click.group(word, help=f"Create, list, show and delete {kind.plural}.")
+    @click.group(word, cls=GoGroup, help=f"Create, list, show and delete {kind.plural}.")
     def group() -> None: ...
 
     @group.command("create", help=f"Create from a file.\n\n\b\nExample:  hekla {word} create -f flow.yaml")

@@ -13,6 +13,7 @@ from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
 from hekla.api.quantity import InvalidQuantity, parse
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
+from hekla.cli.go_flags import GoGroup
 from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of, queue_names
@@ -37,7 +38,7 @@ from hekla.clock import SystemClock
 from hekla.errors import UsageError
 
 
-@click.group()
+@click.group(cls=GoGroup)
 def job() -> None:
     """List, view, run, suspend, resume and delete jobs."""
 

@@ -12,6 +12,7 @@ from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, par
 from hekla.api.scheduling import QUEUE_NAME_ANNOTATION
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
+from hekla.cli.go_flags import GoGroup
 from hekla.cli.output import age, print_document, print_table
 from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.vcctl import is_vcctl, print_pods
@@ -20,7 +21,7 @@ from hekla.clock import SystemClock
 from hekla.errors import UsageError
 
 
-@click.group()
+@click.group(cls=GoGroup)
 def pod() -> None:
     """List the pods of jobs."""
 

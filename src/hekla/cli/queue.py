@@ -12,6 +12,7 @@ from hekla.api.meta import name_of
 from hekla.api.scheduling import QueueState
 from hekla.cli.connection import ClusterOptions, clusterwide_options, with_client
 from hekla.cli.failing import failing_as
+from hekla.cli.go_flags import GoGroup
 from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, queue_name_argument
 from hekla.cli.output import print_document, print_table
 from hekla.cli.parameters import output_option
@@ -23,7 +24,7 @@ _PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
 _HEADERS = ["NAME", "WEIGHT", "STATE", "PARENT", *(phase.upper() for phase in _PHASES)]
 
 
-@click.group()
+@click.group(cls=GoGroup)
 def queue() -> None:
     """Create, list, open, close and delete queues."""
 

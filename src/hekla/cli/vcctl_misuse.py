@@ -6,8 +6,8 @@ from ast import literal_eval
 
 import click
 
-# After the word in question, as Python writes it.
-_NO_NUMBER = " is not a valid integer."
+# What click says after the word in question, as Python writes it, and what Go calls the reading of such words.
+_READ = {" is not a valid integer.": "ParseInt", " is not a valid boolean.": "ParseBool"}
 
 
 def asked_for_help(error: click.ClickException) -> str:
@@ -24,9 +24,10 @@ def in_upstreams_words(error: click.ClickException) -> str:
             return f"unknown flag: {flag}" if flag.startswith("--") else f"unknown shorthand flag: {_short(flag)}"
         case click.BadOptionUsage(option_name=flag) if "requires an argument" in error.message:
             return f"flag needs an argument: {flag if flag.startswith('--') else _short(flag)}"
-        case click.BadParameter(param=click.Option() as option) if error.message.endswith(_NO_NUMBER):
-            given = literal_eval(error.message.removesuffix(_NO_NUMBER))
-            fault = f'strconv.ParseInt: parsing "{given}": invalid syntax'
+        case click.BadParameter(param=click.Option() as option) if error.message.endswith(tuple(_READ)):
+            said = next(said for said in _READ if error.message.endswith(said))
+            given = literal_eval(error.message.removesuffix(said))
+            fault = f'strconv.{_READ[said]}: parsing "{given}": invalid syntax'
             return f'invalid argument "{given}" for "{", ".join(_flags(option))}" flag: {fault}'
     return error.format_message()
 
