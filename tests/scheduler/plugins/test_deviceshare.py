@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from hekla.api.devices import GPU_INDEX
 from hekla.scheduler.cache import Cache
+from hekla.scheduler.cardpolicy import LeastFragments
 from hekla.scheduler.config import ConfigError, parse_config
 from hekla.scheduler.cycle import open_plugins, run_cycle
+from hekla.scheduler.placing import nodes_for
 from hekla.scheduler.reading import read_node
 from hekla.scheduler.residents import Residents
 from hekla.scheduler.rows import NodeCards, PodStatus
@@ -40,6 +42,7 @@ CONFIGS = st.sampled_from(
             plugin(),
             plugin(SchedulePolicy="binpack", ScheduleWeight=2),
             plugin(SchedulePolicy="spread", ScheduleWeight=1),
+            plugin(SchedulePolicy="fragmentation", ScheduleWeight=1),
         )
     ]
 )
@@ -111,9 +114,38 @@ def test_no_card_is_ever_given_more_than_it_has(
 def test_equal_snapshots_give_the_same_cards(given_nodes: list[Any], given_groups: list[Any], config: Any) -> None:
     world = world_of(given_nodes, given_groups, config)
     first, second = (run_cycle(world.cache().snapshot("c"), config) for _ in range(2))
+    assert first.bindings() == second.bindings()
     assert [dict(placement.cards) for placement in first.placements] == [
         dict(placement.cards) for placement in second.placements
     ]
+
+
+@often
+@given(nodes, groups, groups)
+def test_what_is_kept_of_a_nodes_worth_is_what_it_is_worth_now(
+    given_nodes: list[Any], first: list[Any], second: list[Any]
+) -> None:
+    policy = plugin(SchedulePolicy="fragmentation", ScheduleWeight=3)
+    config = short_config("enqueue, allocate", [["gang", "predicates", policy]])
+    world = world_of(given_nodes, first, config)
+    world.settle()
+    add_groups(world, "late", second)
+    session = Session(world.cache().snapshot())
+    tiers = open_plugins(config, session)
+    of_each = [session.class_of(state, at) for state in session.groups for at in range(len(state.group.pods))]
+    for state in session.groups:
+        for position in np.flatnonzero(state.status == PodStatus.PENDING).tolist():
+            of = session.class_of(state, position)
+            lines = nodes_for(session, tiers, of, 1, at_once=True)
+            if len(lines):
+                session.place(state, np.array([position]), lines, of.shape, PodStatus.ALLOCATED)
+        assert session.cards is not None
+        every = np.arange(len(given_nodes))
+        fresh = LeastFragments(session, session.cards)
+        for of in dict.fromkeys(of_each):
+            worth = fresh.score(of.shape, 3.0)
+            kept = tiers.class_score(of, None)(every, np.zeros_like(every))
+            assert kept.tolist() == (np.zeros(len(every)) if worth is None else worth(None, 0)).tolist()
 
 
 @often

@@ -11,6 +11,7 @@ from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.cardscores import packed, spread
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.cardbook import CardBook
+from hekla.scheduler.cardpolicy import LeastFragments
 from hekla.scheduler.cardtable import CardRequest
 from hekla.scheduler.extension import Argument, NodeFilter, NodeScore, PairScore, SchedulerPlugin
 from hekla.scheduler.fit import Refusal
@@ -19,7 +20,8 @@ from hekla.scheduler.session import GroupState, PodClass, Session
 
 _SHARING, _NUMBER = "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"
 _POLICY, _WEIGHT = "deviceshare.SchedulePolicy", "deviceshare.ScheduleWeight"
-_POLICIES = ("", "binpack", "spread")
+_FRAGMENTATION = "fragmentation"
+_POLICIES = ("", "binpack", "spread", _FRAGMENTATION)
 
 _Points = Callable[[Floats, Floats, int, float], Floats]  # from room, size, whole cards and share, as in `cardscores`
 
@@ -65,6 +67,10 @@ class DeviceShare(SchedulerPlugin, NodeFilter, NodeScore):
             self._book = CardBook(cards, session.snapshot.shapes, sharing=arguments[_SHARING])
             session.cards = self._book
             session.movers.append(self._moved)
+        self._fragments: LeastFragments | None = None
+        if self._book is not None and arguments[_POLICY] == _FRAGMENTATION and arguments[_WEIGHT]:
+            self._fragments = LeastFragments(session, self._book)
+            self._book.prefer = self._fragments.prefer
 
     @classmethod
     def objections(cls, arguments: Mapping[str, Any]) -> Sequence[str]:
@@ -96,6 +102,9 @@ class DeviceShare(SchedulerPlugin, NodeFilter, NodeScore):
 
     def pair_score(self, shape: int) -> PairScore | None:
         weight, policy = self.arguments[_WEIGHT], self.arguments[_POLICY]
+        if self._fragments is not None:
+            # Who asks for no card may still take the CPU without which a card is of no use.
+            return self._fragments.score(shape, float(weight))
         request = self._request(shape)
         if self._book is None or request is None or not weight or not policy:
             return None
