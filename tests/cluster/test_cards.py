@@ -16,9 +16,9 @@ from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.scheduler.scheduler import SchedulerSettings, run
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object
 from tests.cluster.control_plane import ControlPlane
 from tests.eventually import until
-from tests.scheduler.miniature import group_object, node_object, pod_object
 from tests.scheduler.test_scheduler import CARDS
 
 pytestmark = pytest.mark.cluster

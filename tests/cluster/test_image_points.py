@@ -13,10 +13,10 @@ from hekla.api.kinds import Obj
 from hekla.client.kubeconfig import client_from_files
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.session import Session
+from hekla.scheduler.trial.objects import group_object, node_object, queue_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.scene import running, wipe
 from tests.eventually import until
-from tests.scheduler.miniature import group_object, node_object, queue_object
 from tests.scheduler.replay import NAMESPACE
 
 pytestmark = pytest.mark.cluster

@@ -14,10 +14,10 @@ import uvloop
 from hekla.api import kinds
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.scene import running, serving, wipe
 from tests.eventually import until
-from tests.scheduler.miniature import group_object, node_object, pod_object
 from tests.scheduler.replay import NAMESPACE
 from tests.scheduler.validity import REQUIRED, requests, violations
 

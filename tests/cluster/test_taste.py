@@ -23,10 +23,10 @@ from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import open_plugins
 from hekla.scheduler.intake import doors_of, take_in
 from hekla.scheduler.session import Session
+from hekla.scheduler.trial.objects import group_object, queue_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.scene import running, serving, wipe
 from tests.eventually import until
-from tests.scheduler.miniature import group_object, queue_object
 from tests.scheduler.replay import NAMESPACE
 
 pytestmark = pytest.mark.cluster

@@ -19,10 +19,10 @@ from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import ApiError
 from hekla.scheduler import scheduler
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.scene import wipe
 from tests.eventually import until
-from tests.scheduler.miniature import group_object, node_object, pod_object
 from tests.scheduler.replay import NAMESPACE
 
 pytestmark = pytest.mark.cluster

@@ -8,11 +8,11 @@ import uvloop
 from hekla.api.kinds import POD_GROUP, Obj
 from hekla.client.kubeconfig import client_from_files
 from hekla.client.rest import Client
+from hekla.scheduler.trial.objects import group_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.scene import wipe
 from tests.cluster.test_torn_gang import OWNER, scheduling
 from tests.eventually import until
-from tests.scheduler.miniature import group_object
 from tests.scheduler.replay import NAMESPACE
 
 pytestmark = pytest.mark.cluster

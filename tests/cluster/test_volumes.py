@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from hekla.api.kinds import Obj
+from hekla.scheduler.trial.storage_objects import SELECTED_NODE, claim_object, class_object, volume_object
 from tests.cluster.components import start_components
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.test_install import kubectl, make_accounts, refusals
 from tests.eventually import eventually
-from tests.scheduler.storage_objects import SELECTED_NODE, claim_object, class_object, volume_object
 
 pytestmark = pytest.mark.cluster
 

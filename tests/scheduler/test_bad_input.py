@@ -15,7 +15,8 @@ from hekla.api.reasons import MESSAGE_ANNOTATION
 from hekla.scheduler.intake import take_in
 from hekla.scheduler.rehearsal import rehearse
 from hekla.scheduler.scheduler import SchedulerSettings
-from tests.scheduler.miniature import Miniature, group_object, node_object, pod_object, queue_object, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 from tests.scheduler.test_cycle import CROWDED, CROWDED_FLAT, EVICTING
 from tests.scheduler.test_scheduler import GANG, MEMBERS, Stage, on_stage
 

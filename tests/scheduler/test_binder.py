@@ -18,8 +18,8 @@ from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.trial.objects import queue_object
 from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.miniature import queue_object
 from tests.scheduler.test_cache import made, pod, small_cache
 
 

@@ -12,8 +12,8 @@ from hekla.api.kinds import EVENT
 from hekla.scheduler.config import Config, parse_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.scheduler import SchedulerSettings
+from hekla.scheduler.trial.miniature import Miniature
 from hekla.scheduler.watchdog import Watchdog
-from tests.scheduler.miniature import Miniature
 from tests.scheduler.test_scheduler import MEMBERS, Stage, on_stage
 
 CONF = """

@@ -15,7 +15,7 @@ from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.snapshot import Snapshot
-from tests.scheduler.miniature import group_object, node_object, pod_object, queue_object
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 
 NODES = ("n1", "n2", "n3")
 

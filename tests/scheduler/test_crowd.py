@@ -15,7 +15,7 @@ from hekla.scheduler.crowd import Crowd
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.rows import Pod, PodStatus
 from hekla.scheduler.snapshot import Snapshot
-from tests.scheduler.miniature import group_object, node_object, pod_object, queue_object
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 from tests.scheduler.test_filing import stamped
 
 NODES, APPS = 4, ("a", "b", "c")

@@ -20,7 +20,7 @@ from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import PodClass, Session
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.statement import Statement
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 from tests.scheduler.validity import violations
 
 PACKING = short_config("enqueue, allocate, backfill", [["priority", "gang"], ["predicates", "proportion", "binpack"]])

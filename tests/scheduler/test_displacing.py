@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 
 CONFIG = short_config(
     "allocate, preempt", [["conformance", {"name": "gang", "enablePreemptable": False}, "priority", "predicates"]]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hekla.scheduler.fairtree import FairTree
 from hekla.scheduler.session import Session
-from tests.scheduler.miniature import Miniature
+from hekla.scheduler.trial.miniature import Miniature
 
 PATHS = ["", "root/a", "root/a/x", "root/a/y", "root/b"]
 WEIGHTS = ["", "1/2", "1/2/3", "1/2/zero", "1/0"]

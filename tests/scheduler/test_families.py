@@ -18,7 +18,7 @@ from hekla.scheduler.families import NO_FAMILY, Families
 from hekla.scheduler.rows import Pod, PodStatus, Workload
 from hekla.scheduler.siblings import SiblingTable
 from hekla.scheduler.snapshot import Snapshot
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 from tests.scheduler.test_cycle import as_text, one_node_for
 
 KEYS, VALUES, NODES = ("app", "tier", "track"), ("a", "b"), 5

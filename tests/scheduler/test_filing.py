@@ -13,7 +13,8 @@ from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.siblings import ANY_LABEL, Label
 from hekla.scheduler.snapshot import Filed, Snapshot
-from tests.scheduler.miniature import Miniature, group_object, node_object, pod_object, queue_object
+from hekla.scheduler.trial.miniature import Miniature
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 
 NAMESPACES, KEYS = ("test", "other"), ("app", "tier")
 

@@ -16,7 +16,8 @@ from hekla.scheduler.reading import read_group
 from hekla.scheduler.rows import Condition, Pod, PodGroup, PodStatus, QueueGate
 from hekla.scheduler.snapshot import Group
 from hekla.scheduler.tables import Tables
-from tests.scheduler.miniature import Miniature, group_object, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
+from hekla.scheduler.trial.objects import group_object
 from tests.scheduler.test_cache import made, pod, small_cache
 
 

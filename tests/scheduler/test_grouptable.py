@@ -13,7 +13,7 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.plan import Plan
-from tests.scheduler.miniature import group_object, node_object, pod_object, queue_object
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 
 WITH_EVICTIONS = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"

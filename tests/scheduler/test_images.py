@@ -9,7 +9,8 @@ import pytest
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.images import NO_IMAGES, full_name
 from hekla.scheduler.session import Session
-from tests.scheduler.miniature import Miniature, node_object
+from hekla.scheduler.trial.miniature import Miniature
+from hekla.scheduler.trial.objects import node_object
 
 IMAGES = ("a:1", "b:1", "c:latest")
 

@@ -23,8 +23,8 @@ from hekla.scheduler.config import parse_config
 from hekla.scheduler.metrics import SchedulerMetrics, exponential
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.timings import Timings
+from hekla.scheduler.trial.miniature import Miniature, short_config
 from tests.ports import free_port
-from tests.scheduler.miniature import Miniature, short_config
 from tests.scheduler.test_scheduler import Stage, leaving
 
 CONF = """

@@ -12,7 +12,7 @@ from hekla.scheduler.cycle import open_plugins
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import Session
 from hekla.scheduler.statement import Statement
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CONFIG = short_config("allocate", [["predicates"]])

@@ -11,7 +11,7 @@ import pytest
 
 from hekla.api.kinds import Obj
 from hekla.scheduler.cycle import run_cycle
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 
 EVERYTHING = short_config(
     "enqueue, allocate, backfill, preempt, reclaim",

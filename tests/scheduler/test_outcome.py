@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hekla.scheduler.plan import GroupOutcome
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 
 GANG = short_config("allocate, backfill", [["gang", "predicates"]])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hekla.scheduler.queuetree import QueueTree
 from hekla.scheduler.session import Session
-from tests.scheduler.miniature import Miniature
+from hekla.scheduler.trial.miniature import Miniature
 
 
 def session_of(*queues: dict[str, Any]) -> Session:

@@ -20,7 +20,7 @@ from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.session import Session
 from hekla.scheduler.statement import Statement
 from hekla.scheduler.tiers import OpenPlugin, Tiers
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 from tests.scheduler.plugins.opened import Opened
 from tests.scheduler.test_scheduler import EVICTING, Stage, leaving, on_stage
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hekla.scheduler.config import ConfigError, parse_config, read_config
-from tests.scheduler.miniature import Miniature
+from hekla.scheduler.trial.miniature import Miniature
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"
 ONE = "actions: allocate\ntiers: [{plugins: [{name: mine}]}]\n"

@@ -8,7 +8,7 @@ from typing import Any
 from hekla.scheduler.config import Config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 
 API = {
     "Pod": "v1",

@@ -7,7 +7,7 @@ from hekla.scheduler.residents import Residents
 from hekla.scheduler.rows import PodStatus
 from hekla.scheduler.session import Session
 from hekla.scheduler.statement import Statement
-from tests.scheduler.miniature import group_object, node_object, pod_object, queue_object
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 
 
 def test_what_a_node_could_give_does_not_grow_when_somebody_is_made_to_leave() -> None:

@@ -16,7 +16,7 @@ from hekla.scheduler.fit import FitError
 from hekla.scheduler.reading import Shapes
 from hekla.scheduler.residents import Contender, Residents
 from hekla.scheduler.rows import PodStatus
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 from tests.scheduler.plugins.opened import Opened
 
 TESTS = Path(__file__).parents[1]

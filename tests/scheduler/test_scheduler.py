@@ -33,8 +33,8 @@ from hekla.client.rest import Client
 from hekla.clock import LoopClock
 from hekla.errors import UsageError
 from hekla.scheduler.scheduler import SchedulerSettings, run
+from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.miniature import group_object, node_object, pod_object, queue_object
 from tests.transports import Line
 
 

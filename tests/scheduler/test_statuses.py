@@ -15,8 +15,8 @@ from hekla.errors import NotFound
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.statuses import Statuses
+from hekla.scheduler.trial.objects import group_object, pod_object, queue_object
 from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.miniature import group_object, pod_object, queue_object
 from tests.scheduler.test_binder import Events
 from tests.scheduler.test_cache import made, pod, small_cache
 

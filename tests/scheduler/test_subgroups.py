@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hekla.scheduler.snapshot import Group
 from hekla.scheduler.subgroups import subgroups_of
-from tests.scheduler.miniature import Miniature, group_object, pod_object
+from hekla.scheduler.trial.miniature import Miniature
+from hekla.scheduler.trial.objects import group_object, pod_object
 from tests.scheduler.test_cases import PLAIN
 
 BY_TASK = {"labelSelector": {"matchLabels": {"task": "a"}}, "matchLabelKeys": ["part"], "name": "a", "subGroupSize": 2}

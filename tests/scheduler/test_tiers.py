@@ -11,7 +11,7 @@ from hekla.scheduler.extension import GroupEnqueueable, GroupPipelined, Schedule
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.tiers import OpenPlugin, Tiers
-from tests.scheduler.miniature import Miniature
+from hekla.scheduler.trial.miniature import Miniature
 
 NO = Unfit(Reason.NOT_ENOUGH_RESOURCES, "no")
 

@@ -14,8 +14,8 @@ from hekla.scheduler.cache import Cache
 from hekla.scheduler.rows import Pod
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.torn import TornGangs
+from hekla.scheduler.trial.objects import group_object, pod_object
 from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.miniature import group_object, pod_object
 from tests.scheduler.test_cache import made
 from tests.scheduler.test_scheduler import GANG, MEMBERS, Stage, on_stage
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.miniature import node_object, pod_object
+from hekla.scheduler.trial.objects import node_object, pod_object
 from tests.scheduler.validity import REQUIRED, violations
 
 NODES = [

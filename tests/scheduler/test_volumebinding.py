@@ -10,7 +10,7 @@ from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STO
 from hekla.api.meta import annotations_of
 from hekla.api.reasons import REASON_ANNOTATION
 from hekla.scheduler.storage import SELECTED_NODE
-from tests.scheduler.storage_objects import claim_object, class_object, volume_object
+from hekla.scheduler.trial.storage_objects import claim_object, class_object, volume_object
 from tests.scheduler.test_scheduler import Stage, on_stage
 
 DISKS = "disks.example.com"

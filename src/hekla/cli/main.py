@@ -48,6 +48,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "controllers": ("hekla.cli.serve", "controllers", "Run the controllers alone."),
     "scheduler": ("hekla.cli.serve", "scheduler", "Run the scheduler alone."),
     "node": ("hekla.cli.serve", "node", "Run a node alone: pods of any cluster on this machine."),
+    "plugin": ("hekla.cli.plugin", "plugin", "Try out plugins of your own."),
     "config": ("hekla.cli.config", "config", "Show the scheduler's configuration in force."),
     "completion": ("hekla.cli.completion", "completion", "Print what makes your shell complete commands and flags."),
     "version": ("hekla.cli.version", "version", "Print the version."),
@@ -55,7 +56,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 SECTIONS = (
     ("Run", ("run", "plan", "logs", "why", "events", "lint", "render")),
-    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate", "config", "completion", "version")),
+    ("Manage", ("job", "queue", "pod", "jobflow", "jobtemplate", "config", "plugin", "completion", "version")),
     ("Local cluster", ("up", "down", "status")),
     ("On a cluster of your own", ("install", "controllers", "scheduler", "webhook", "node", "apiserver")),
 )

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from hekla.errors import UsageError
 from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
 from hekla.scheduler.configtext import read_document
-from hekla.scheduler.extension import HIERARCHY, SchedulerPlugin
+from hekla.scheduler.extension import HIERARCHY, Argument, SchedulerPlugin
 from hekla.scheduler.registry import find_plugins
 from hekla.scheduler.session import Session
 from hekla.scheduler.tiers import Tiers
@@ -201,6 +201,10 @@ class _Reader:
             return None
         plugin = self._load(place, name)
         if plugin is None:
+            return None
+        declared: Any = plugin.ARGUMENTS
+        if not isinstance(declared, Mapping) or not all(isinstance(each, Argument) for each in declared.values()):
+            self.problems.append(f"{place}: plugin {name!r} cannot be used: its ARGUMENTS must map names to Argument")
             return None
         for switch in OFF_BY_DEFAULT:
             if switch not in off and switch not in plugin.OPTIONS:

@@ -7,7 +7,7 @@ from typing import Any
 from hekla.scheduler.cycle import open_plugins
 from hekla.scheduler.session import GroupState, Session
 from hekla.scheduler.tiers import Tiers
-from tests.scheduler.miniature import Miniature, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
 
 
 class Opened:

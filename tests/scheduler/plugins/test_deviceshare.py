@@ -20,7 +20,8 @@ from hekla.scheduler.residents import Residents
 from hekla.scheduler.rows import NodeCards, PodStatus
 from hekla.scheduler.session import Session
 from hekla.scheduler.statement import Statement
-from tests.scheduler.miniature import Miniature, node_object, pod_object, short_config
+from hekla.scheduler.trial.miniature import Miniature, short_config
+from hekla.scheduler.trial.objects import node_object, pod_object
 from tests.scheduler.validity import violations
 
 SHARING = {"deviceshare.GPUSharingEnable": True}

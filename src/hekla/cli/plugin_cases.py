@@ -1,0 +1,57 @@
+"""Case files of plugins: read, and every misspelt word told, since it would make a case that cannot fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hekla.cli.manifest import BadFile
+from hekla.scheduler.trial.cases import EXPECTATIONS, GIVEN, STEP
+
+Case = dict[str, Any]
+_OF_SCHEDULER = ("name", "arguments", "config", "linger", "expect", "then", *GIVEN)
+_OF_JOB = ("name", "arguments", "job", "expect", "refused")
+
+
+def read_cases(path: Path, *, of_job_plugin: bool) -> list[Case]:
+    import yaml
+
+    try:
+        cases = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path}: {error}") from None
+    if not isinstance(cases, list) or not all(isinstance(case, dict) and case.get("name") for case in cases):
+        raise BadFile(f"{path}: must be a list of cases, each with a `name`")
+    find = _job_mistakes if of_job_plugin else _scheduler_mistakes
+    mistakes = [f"{path}: case {case['name']!r}: {mistake}" for case in cases for mistake in find(case)]
+    if mistakes:
+        raise BadFile("\n".join(mistakes))
+    return cases
+
+
+def _job_mistakes(case: Case) -> Iterator[str]:
+    yield from _unknown(case, _OF_JOB, "")
+    if "refused" not in case and not isinstance(case.get("expect"), list):
+        yield "expect: must be a list of objects, each with what is expected of it"
+
+
+def _scheduler_mistakes(case: Case) -> Iterator[str]:
+    yield from _unknown(case, _OF_SCHEDULER, "")
+    yield from _mistaken_expectations(case, "")
+    for number, step in enumerate(case.get("then") or ()):
+        yield from _unknown(step, STEP, f"then[{number}].")
+        yield from _mistaken_expectations(step, f"then[{number}].")
+
+
+def _mistaken_expectations(step: Case, place: str) -> Iterator[str]:
+    if isinstance(step.get("expect"), dict):
+        yield from _unknown(step["expect"], tuple(EXPECTATIONS), f"{place}expect.")
+    else:
+        yield f"{place}expect: must say what is expected: {', '.join(EXPECTATIONS)}"
+
+
+def _unknown(given: Case, known: tuple[str, ...], place: str) -> Iterator[str]:
+    for word in given:
+        if word not in known:
+            yield f"{place}{word}: unknown (known: {', '.join(known)})"
