@@ -139,10 +139,7 @@ def _alike(contender: Contender) -> tuple[object, ...]:
 
 def _nodes_to_try(session: Session, tiers: Tiers, contender: Contender, rules: Rules) -> list[int]:
     request = session.request(contender.shape)
-    could: Flags = np.all(rules.residents.most_free(session) >= request, axis=1)
-    for refusal in tiers.refusals(contender.of):
-        if refusal.final:
-            could &= ~refusal.nodes
+    could: Flags = np.all(rules.residents.most_free(session) >= request, axis=1) & ~tiers.ruled_out(contender.of)
     lines: Ints = np.flatnonzero(could)
     if not rules.by_score or len(lines) < 2:
         return lines.tolist()  # type: ignore[no-any-return]

@@ -333,9 +333,8 @@ def _hopeless(session: Session, tiers: Tiers, state: GroupState) -> tuple[int | 
 
 def _refused_when_empty(session: Session, tiers: Tiers, of: PodClass) -> FitError | None:
     empty = session.snapshot.nodes.allocatable
-    takes = np.all(empty >= session.request(of.shape), axis=1)
-    allowed = tiers.node_mask(of)
-    if np.any(takes if allowed is None else takes & allowed):
+    takes = np.all(empty >= session.request(of.shape), axis=1) & ~tiers.ruled_out(of)
+    if np.any(takes):
         return None
     return explain(session, tiers, of, empty)
 

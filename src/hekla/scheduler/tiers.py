@@ -293,6 +293,14 @@ class Tiers:
     def refusals_by_filter(self, of: PodClass) -> Iterator[Sequence[Refusal]]:
         return (plugin.refusals(of) for plugin in self._filters)
 
+    def ruled_out(self, of: PodClass) -> Flags:
+        """Nodes that are refused whoever may leave them."""
+        found: Flags = np.zeros(len(self._session.snapshot.nodes), dtype=bool)
+        for refusal in self.refusals(of):
+            if refusal.final:
+                found |= refusal.nodes
+        return found
+
     def node_mask(self, of: PodClass) -> Flags | None:
         """Nodes that pass all filters; None when all do."""
         constraints = self._session.constraints(of)

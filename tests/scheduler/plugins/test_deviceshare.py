@@ -260,6 +260,18 @@ def test_why_says_how_much_the_roomiest_card_has() -> None:
     )
 
 
+def test_who_is_held_back_by_its_queue_is_told_so_though_its_cards_are_taken_as_well() -> None:
+    config = short_config("enqueue, allocate", [["gang", "predicates", "capacity", plugin()]])
+    world = world_of([{"gpu-memory": 1000, "gpu-number": 1}], [], config)
+    world.add({"queues": [{"name": "full", "capability": {"cpu": 2}}]})
+    asked = {"queue": "full", "min": 1, "cpu": 2, "gpu-memory": 600}
+    running = {"node": "n0", "annotations": {GPU_INDEX: "0"}}
+    add_groups(world, "g", [{**asked, "phase": "Running", "pods": [running]}, {**asked, "phase": "Inqueue", "pods": 1}])
+    [decision] = world.cycle().decisions()
+    assert decision["reason"] == "QueueOverQuota"
+    assert decision["sentence"].startswith("queue full is at its limit (cpu: 2 asked, 2 in use, 2 allowed")
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
