@@ -139,7 +139,9 @@ async def _log_in(node: Rig, key: Path) -> None:
     public = key.with_suffix(".pub").read_text()
     data = {"id_rsa": key.read_text(), "authorized_keys": public, "config": "StrictHostKeyChecking no\n"}
     await node.create("Secret", "keys", data={name: b64encode(text.encode()).decode() for name, text in data.items()})
-    script = "mkdir -p /run/sshd; /usr/sbin/sshd -E /tmp/log; ssh localhost 'id -u; hostname' || cat /tmp/log"
+    # sshd goes into the background before it listens.
+    log_in = "ssh -o ConnectionAttempts=60 localhost 'id -u; hostname'"
+    script = f"mkdir -p /run/sshd; /usr/sbin/sshd -E /tmp/log; {log_in} || cat /tmp/log"
     await node.create_pod(
         "server",
         script,
