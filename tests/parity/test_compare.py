@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.parity.compare import Explanation, differences, judge, read_explanations
+from tests.parity.compare import Difference, Explanation, differences, judge, read_explanations
 from tests.parity.placeholders import Placeholders
 from tests.parity.replay import HERE
 
@@ -109,3 +109,18 @@ def test_that_upstream_makes_a_pod_once_more_explains_no_pod_of_ours_that_it_doe
     recorded, found = ({"history": {"made anew": {"Pod/demo-a-0": count}}} for count in (3, made))
     verdict = judge("e-podfailed-restartpod-exhausted", recorded, found, explanations)
     assert (verdict.unexplained == []) is covered
+
+
+@pytest.mark.parametrize("cluster", ["local", "real"])
+def test_that_upstream_counts_its_looks_explains_no_version_of_ours_that_is_not_smaller(cluster: str) -> None:
+    explanations = read_explanations(HERE / "differences.yaml", cluster)
+    versions = [None, *range(1, 13)]
+    covered = {
+        (recorded or 0, found or 0)
+        for recorded in versions
+        for found in versions
+        for one in explanations
+        if one.covers("e-suspend", Difference("objects/jobs/demo/status/version", recorded, found))
+    }
+    assert {(3, 1), (3, 2), (10, 3)} <= covered
+    assert not [(recorded, found) for recorded, found in covered if not 0 < found < recorded]
