@@ -44,6 +44,19 @@ def test_top_tells_what_pods_and_nodes_use(cluster: LocalCluster) -> None:
         cluster.kubectl("delete", "pod", "top-busy", "top-large", "--grace-period=0")
 
 
+def test_who_may_look_at_pods_may_see_what_they_use(cluster: LocalCluster) -> None:
+    cluster.kubectl("create", "rolebinding", "top-viewer", "--clusterrole=view", "--user=top-viewer")
+    try:
+        for verb in ("get", "list"):
+            may = cluster.kubectl("auth", "can-i", verb, "pods.metrics.k8s.io", "--as=top-viewer", check=False)
+            assert may.strip() == "yes"
+        # Nodes belong to no namespace.
+        may = cluster.kubectl("auth", "can-i", "list", "nodes.metrics.k8s.io", "-A", "--as=top-viewer", check=False)
+        assert may.strip().endswith("no")
+    finally:
+        cluster.kubectl("delete", "rolebinding", "top-viewer")
+
+
 def used(cluster: LocalCluster, *arguments: str) -> dict[str, tuple[float, float]]:
     """By name: cores and bytes."""
     lines = (line.split() for line in cluster.kubectl("top", *arguments, "--no-headers", check=False).splitlines())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hekla.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Obj
 
 _RBAC = CLUSTER_ROLE.group
+_TO_VIEW = f"{_RBAC}/aggregate-to-view"
 _WATCH = ("list", "watch")
 _READ = ("get", "list", "watch")
 _TELL = ("create", "patch")
@@ -113,7 +114,7 @@ def local_access() -> list[Obj]:
     bindings = [
         component_binding(name, {"kind": "User", "apiGroup": _RBAC, "name": component_user(name)}) for name in ROLES
     ]
-    return [*(component_role(name) for name in ROLES), *people_roles(), *bindings]
+    return [*(component_role(name) for name in ROLES), *people_roles(), _usage_role(), *bindings]
 
 
 def component_role(component: str) -> Obj:
@@ -137,9 +138,15 @@ def people_roles() -> list[Obj]:
     view = [_rule(group, resources, _READ) for group, resources in _VOLCANO]
     edit = [_rule(group, resources, _WRITE) for group, resources in _VOLCANO]
     return [
-        _cluster_role("hekla:view", [*view, queues], {f"{_RBAC}/aggregate-to-view": "true"}),
+        _cluster_role("hekla:view", [*view, queues], {_TO_VIEW: "true"}),
         _cluster_role("hekla:edit", edit, {f"{_RBAC}/aggregate-to-edit": "true"}),
     ]
+
+
+def _usage_role() -> Obj:
+    """What `view` grants of what pods use. On other clusters metrics-server brings this role itself."""
+    rules = [_rule("metrics.k8s.io", "nodes pods", _READ)]
+    return _cluster_role("system:aggregated-metrics-reader", rules, {_TO_VIEW: "true"})
 
 
 def _cluster_role(name: str, rules: list[Obj], labels: dict[str, str] | None = None) -> Obj:
