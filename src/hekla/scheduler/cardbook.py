@@ -28,6 +28,7 @@ class CardBook:
         self._sharing = sharing
         self._requests: dict[int, CardRequest | None] = {}
         self.size, self.there = cards.size, cards.there
+        self._healthy = np.count_nonzero(cards.there, axis=1)
         self.now: Floats = np.where(cards.there, cards.size[:, None] - cards.used, _NO_CARD)
         self.later: Floats = np.where(cards.there, self.now + cards.leaving, _NO_CARD)
         self.chosen: dict[str, tuple[int, ...]] = {}  # by pod uid
@@ -52,8 +53,7 @@ class CardBook:
 
     def ever_fits(self, request: CardRequest) -> Flags:
         """Nodes whose cards would do if nobody were on them."""
-        healthy = np.count_nonzero(self.there, axis=1)
-        found: Flags = healthy >= max(1, request.whole)
+        found: Flags = self._healthy >= max(1, request.whole)
         return found & (self.size >= request.share) if not request.whole else found
 
     def roomiest(self) -> float:
