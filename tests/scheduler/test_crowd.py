@@ -18,7 +18,7 @@ from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.trial.objects import group_object, node_object, pod_object, queue_object
 from tests.scheduler.test_filing import stamped
 
-NODES, APPS = 4, ("a", "b", "c")
+NODES, APPS, TIERS = 4, ("a", "b", "c"), ("x", "y")
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
 
 
@@ -46,7 +46,9 @@ def happen(rng: random.Random, cache: Cache, step: int) -> None:
     group, namespace = f"g{step}", rng.choice(["test", "other"])
     cache.put_group(stamped(group_object({"name": group, "phase": "Running"}), namespace))
     for number in range(rng.randint(1, 3)):
-        pod = {"name": f"{group}-t-{number}", "labels": {"app": rng.choice(APPS)}, "cpu": 1}
+        labels = {"app": rng.choice(APPS), "tier": rng.choice(TIERS)}
+        pod: dict[str, Any] = {"name": f"{group}-t-{number}", "labels": labels, "cpu": 1}
+        pod |= {"spread": [spread(rng)]} if rng.random() < 0.3 else {}
         pod |= {"affinity": affinity(rng)} if rng.random() < 0.6 else {}
         pod |= {"node": f"n{rng.randrange(NODES)}"} if rng.random() < 0.8 else {}
         made = stamped(pod_object(pod, group), namespace)
@@ -62,6 +64,12 @@ def affinity(rng: random.Random) -> dict[str, Any]:
             PREFERRED: [{"weight": rng.randint(1, 9), "podAffinityTerm": term(rng)} for _ in range(rng.randint(0, 2))],
         }
     return found
+
+
+def spread(rng: random.Random) -> dict[str, Any]:
+    """By a label that nobody else asks for."""
+    selector = {"matchLabels": {"tier": rng.choice(TIERS)}}
+    return {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "labelSelector": selector}
 
 
 def term(rng: random.Random) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def compare(rng: random.Random, snapshot: Snapshot) -> None:
     companies = [pod.shape.constraints.company for pod in pods if pod.shape.constraints.company is not None]
     for _ in range(6):
         asked = rng.choice(companies or [Company()])
-        for wanted in (*asked.sought, *asked.shunned):
+        for wanted in (*asked.sought, *asked.shunned, *(rule.term for rule in asked.spread)):
             leaving = rng.random() < 0.5
             assert crowd.matching(wanted, leaving=leaving).tolist() == matching(there, [wanted], leaving=leaving)
         if asked.sought:
