@@ -6,12 +6,14 @@ Every pod meets the Pod Security profile `restricted`; nothing listens but the w
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.kinds import LEASE, ROLE, ROLE_BINDING, Obj
 from hekla.local.roles import LABELS, component_binding, component_role, people_roles
-from hekla.local.webhook_tls import WebhookTls
+
+if TYPE_CHECKING:
+    from hekla.local.webhook_tls import WebhookTls
 
 # Upstream's, which the webhook configurations leave alone.
 NAMESPACE = "volcano-system"

@@ -179,6 +179,8 @@ class Statuses:
         if outcome.filling and row.status.get("phase") == outcome.phase:
             self._wishes.pop(("event", row.uid), None)
             self._wishes.pop(("group", row.uid), None)
+            for pod, _ in outcome.pod_conditions:
+                self.withdraw(pod)
             self._wish_filling(filling, outcome, cycle_id)
             return
         self._wishes.pop(filling, None)
