@@ -61,8 +61,8 @@ class Tables:
         if any(node.cards for node in tables.rows):
             tables.cards = CardTable(tables.rows)
         tables.add_shapes(shapes.values())
-        for pod in pods:
-            tables.charge(pod, 1.0)
+        for pod, times in _alike(pods):
+            tables.charge(pod, times)
         return tables
 
     def add_shapes(self, shapes: Iterable[Shape]) -> bool:
@@ -80,7 +80,10 @@ class Tables:
         return True
 
     def charge(self, pod: Pod | None, sign: float) -> bool:
-        """Count a pod on its node (or take it off); False when the tables have no column for what it asks."""
+        """Count a pod on its node (or take it off); False when the tables have no column for what it asks.
+
+        A pod that holds nothing but amounts may be counted several times at once.
+        """
         if pod is None or not pod.holds_node:
             return True
         line = self.lines.get(pod.node)
@@ -136,3 +139,18 @@ class Tables:
             self.asked_keys = self.asked_keys.union(shape.constraints.company.label_keys())
         self.shape_lines[id(shape)] = line
         return True
+
+
+def _alike(pods: Iterable[Pod]) -> Iterable[tuple[Pod, float]]:
+    """The pods, those that weigh the same on the same node as one with their number: mostly there are many of them."""
+    one_by_one: list[tuple[Pod, float]] = []
+    together: dict[tuple[str, int, bool], tuple[Pod, float]] = {}
+    for pod in pods:
+        if not pod.holds_node:
+            continue
+        if pod.cards or pod.shape.constraints.ports:
+            one_by_one.append((pod, 1.0))
+            continue
+        key = (pod.node, id(pod.shape), pod.status is PodStatus.RELEASING)
+        together[key] = (pod, together[key][1] + 1.0 if key in together else 1.0)
+    return [*one_by_one, *together.values()]
