@@ -66,28 +66,36 @@ class LeastFragments:
 
 
 class _ShapeScore:
-    """A `PairScore`: what it says of a node holds until something changes there."""
+    """A `PairScore`: what it says of a node holds until something changes there.
+
+    Nothing is worked out before somebody asks: where no node has room for a pod, nobody does.
+    """
 
     def __init__(self, policy: LeastFragments, shape: int, weight: float) -> None:
         self._policy = policy
         self._shape = shape
         self._weight = weight
-        self._seen = len(policy.changes)
-        self._points = weight * policy.points(shape, slice(None), 0)
+        self._seen = 0  # of the changes
+        self._points: Floats | None = None
 
     def __call__(self, lines: Ints | slice | None, placed: Ints | int) -> Floats:
         if np.any(placed):
-            return self._weight * self._policy.points(self._shape, slice(None) if lines is None else lines, placed)
-        self._follow()
-        return self._points if lines is None else self._points[lines]
+            return self._worth(slice(None) if lines is None else lines, placed)
+        points = self._now()
+        return points if lines is None else points[lines]
 
-    def _follow(self) -> None:
+    def _now(self) -> Floats:
         changes = self._policy.changes
-        if self._seen == len(changes):
-            return
-        changed = np.unique(np.concatenate(changes[self._seen :]))
-        self._points[changed] = self._weight * self._policy.points(self._shape, changed, 0)
+        if self._points is None:
+            self._points = self._worth(slice(None))
+        elif self._seen < len(changes):
+            changed = np.unique(np.concatenate(changes[self._seen :]))
+            self._points[changed] = self._worth(changed)
         self._seen = len(changes)
+        return self._points
+
+    def _worth(self, lines: Ints | slice, placed: Ints | int = 0) -> Floats:
+        return self._weight * self._policy.points(self._shape, lines, placed)
 
 
 def typical_pods(session: Session, book: CardBook) -> TypicalPods:

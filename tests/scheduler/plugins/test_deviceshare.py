@@ -149,6 +149,29 @@ def test_what_is_kept_of_a_nodes_worth_is_what_it_is_worth_now(
             assert kept.tolist() == (np.zeros(len(every)) if worth is None else worth(None, 0)).tolist()
 
 
+class Counted(LeastFragments):
+    looks = 0
+
+    def points(self, *given_: Any) -> Any:
+        self.looks += 1
+        return super().points(*given_)
+
+
+def test_what_a_node_is_worth_is_worked_out_when_somebody_asks_and_once() -> None:
+    config = short_config("enqueue, allocate", [["gang", "predicates", plugin()]])
+    world = world_of([{"gpu-memory": 1000, "gpu-number": 1}], [{"min": 1, "pods": 1, "gpu-memory": 600}], config)
+    session = Session(world.cache().snapshot())
+    open_plugins(config, session)
+    assert session.cards is not None
+    policy = Counted(session, session.cards)
+    score = policy.score(0, 1.0)
+    assert score is not None
+    assert policy.looks == 0
+    for _ in range(2):
+        score(None, 0)
+        assert policy.looks == 1
+
+
 @often
 @given(nodes, groups, groups, st.data())
 def test_discarding_gives_every_card_back(
