@@ -69,7 +69,7 @@ def _overfull_cards(named: Mapping[str, Obj], placed: Sequence[tuple[Obj, Obj]])
         ill = node["metadata"].get("annotations", {}).get("volcano.sh/gpu-unhealthy-ids", "").split(",")
         used: dict[str, Fraction] = {}
         for pod in (pod for pod, at in placed if at is node):
-            asked, told = requests(pod), pod["metadata"]["annotations"].get("volcano.sh/gpu-index", "")
+            asked, told = requests(pod), pod["metadata"].get("annotations", {}).get("volcano.sh/gpu-index", "")
             cards = told.split(",") if told else []
             if cards and len(cards) != asked.get(_CARDS, 1):
                 yield f"{pod['metadata']['name']} has the cards {told}"
