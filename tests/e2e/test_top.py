@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hekla.api.quantity import parse
 from tests.e2e.local_cluster import LocalCluster
 from tests.eventually import eventually
@@ -24,6 +26,13 @@ spec:
   containers:
     - {name: main, image: any, command: [python3, -c, "import time; x = bytearray(100 << 20); time.sleep(600)"]}
     - {name: idle, image: any, command: [sleep, "600"]}
+"""
+
+
+ODD_NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: top-odd}
 """
 
 
@@ -55,6 +64,19 @@ def test_who_may_look_at_pods_may_see_what_they_use(cluster: LocalCluster) -> No
         assert may.strip().endswith("no")
     finally:
         cluster.kubectl("delete", "rolebinding", "top-viewer")
+
+
+def test_a_node_with_an_odd_address_keeps_nobody_from_seeing_the_others(cluster: LocalCluster) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=ODD_NODE)
+    addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
+    odd = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": 99999}}}
+    patch = json.dumps({"status": odd})
+    try:
+        cluster.kubectl("patch", "node", "top-odd", "--subresource=status", "--type=merge", "-p", patch)
+        answer = json.loads(cluster.kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"))
+        assert [item["metadata"]["name"] for item in answer["items"]] == ["local"]
+    finally:
+        cluster.kubectl("delete", "node", "top-odd")
 
 
 def used(cluster: LocalCluster, *arguments: str) -> dict[str, tuple[float, float]]:

@@ -123,7 +123,8 @@ class Usage:
             if wait > 0:
                 await asyncio.sleep(wait)
             now = await self._sample(node)
-        except Disconnected as error:
+        except (Disconnected, LookupError, ValueError) as error:
+            # Also one whose address or answer nobody understands: the others are told of all the same.
             log.info("node does not tell what it uses", node=node, error=error)
             return None
         self._earlier[node] = now
