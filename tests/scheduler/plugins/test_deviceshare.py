@@ -318,6 +318,7 @@ def test_what_cannot_be_had_is_refused_by_name(arguments: str, problem: str) -> 
         ({"gpu-number": 2, "gpu-memory": 2000}, {"volcano.sh/gpu-unhealthy-ids": "1"}, NodeCards(1000e3, (0,))),
         ({"gpu-memory": 2000}, {}, None),
         ({"gpu-number": 2}, {}, NodeCards(1.0, (0, 1))),
+        ({"gpu-number": 1_000_000, "gpu-memory": 2000}, {}, None),
     ],
 )
 def test_a_nodes_cards_are_its_memory_by_their_number(amounts: Any, annotations: Any, cards: NodeCards | None) -> None:
