@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from hekla.api.batches import BATCH_PATH, BINDING_BATCH
 from hekla.api.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET
 from hekla.apiserver.store.store import Key
 from hekla.errors import Conflict, Invalid, NotFound
@@ -24,6 +26,28 @@ def test_binding_places_the_pod_and_says_so() -> None:
         assert bound["metadata"]["generation"] == 1
         (condition,) = bound["status"]["conditions"]
         assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "given", "wanted"), [({"a": 5}, "number", "string"), (["a"], "array", "map[string]string")]
+)
+def test_what_is_no_annotation_gets_into_no_pod(annotations: Any, given: str, wanted: str) -> None:
+    why = f"cannot unmarshal {given} into Go struct field ObjectMeta.metadata.annotations of type {wanted}"
+
+    async def script(rig: Rig) -> None:
+        await rig.client.create(POD, pod())
+        metadata = {"name": "p", "namespace": "default", "annotations": annotations}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"name": "n1"}}
+        alone = await rig.send("POST", f"{PODS}/p/binding", binding)
+        among_many = await rig.send("POST", f"{BATCH_PATH}/{BINDING_BATCH.plural}", {"items": [binding]})
+        for status, refusal, _ in (alone, among_many):
+            assert (status, refusal["message"]) == (
+                400,
+                f'Binding in version "v1" cannot be handled as a Binding: json: {why}',
+            )
+        assert "nodeName" not in (await rig.client.get(POD, "p", "default"))["spec"]
 
     with_server(script)
 

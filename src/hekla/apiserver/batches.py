@@ -26,7 +26,7 @@ from hekla.apiserver.request import Request, Response, json_response, no_such_pa
 from hekla.apiserver.resource import Registry, Resource
 from hekla.apiserver.room import Claims, Needs, Room, needs_of
 from hekla.apiserver.store.store import Entry, Key, Store
-from hekla.apiserver.subresource import Bind
+from hekla.apiserver.subresource import Bind, check_binding
 from hekla.apiserver.writing import Wanted, Writer
 from hekla.clock import Clock
 from hekla.errors import ApiError, BadRequest, Conflict, Forbidden
@@ -102,6 +102,7 @@ class Batches:
         target = item.get("target") if isinstance(item, dict) else None
         if not isinstance(metadata, dict) or not isinstance(target, dict) or not target.get("name"):
             raise BadRequest("every item of a batch is a Binding with metadata and target")
+        check_binding(item)
         key = Key(_PODS, str(metadata.get("namespace") or "default"), str(metadata.get("name", "")))
         return _BindWithRoom(key, item, timestamp(self._clock.now()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.api.kinds import NAMESPACE, POD, Obj
+from hekla.api.kinds import NAMESPACE, POD, Kind, Obj
 from hekla.api.meta import timestamp
 from hekla.api.selector import label_selector_from
 from hekla.apiserver.access.token_requests import TokenRequests
@@ -17,13 +17,15 @@ from hekla.apiserver.path import Route
 from hekla.apiserver.request import Request, Response, conflict, json_response, no_such_path, not_found, success_status
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.scale import Scales
+from hekla.apiserver.shaping import WrongType, decode_shape
 from hekla.apiserver.store.store import Entry, Key, Remove, Store
 from hekla.apiserver.verbs import Verbs
-from hekla.apiserver.writing import Writer
+from hekla.apiserver.writing import Malformed, Writer
 from hekla.clock import Clock
 from hekla.errors import ApiError, BadRequest, Conflict, MethodNotAllowed, TooManyRequests
 
 _BUDGETS = "policy/poddisruptionbudgets"
+_BINDING = Resource(Kind("", "v1", "Binding", "bindings"))
 
 
 class Subresources:
@@ -74,6 +76,7 @@ class Subresources:
 
     async def _bind(self, resource: Resource, route: Route, request: Request) -> Response:
         binding = decode_object(request, "Binding")
+        check_binding(binding)
         target = binding.get("target") or {}
         if not target.get("name"):
             # parity: the real server answers 500 here.
@@ -132,6 +135,14 @@ class Subresources:
         if self._logs is None:
             raise BadRequest("this server has no connection to nodes")
         return await self._logs.open(source)
+
+
+def check_binding(binding: Obj) -> None:
+    """What it says of itself is written into the pod. Raises Malformed."""
+    try:
+        decode_shape(binding, _BINDING.schema, [])
+    except WrongType as error:
+        raise Malformed(_BINDING.kind, str(error)) from None
 
 
 class Bind:
