@@ -8,11 +8,15 @@ import pytest
 
 from hekla.api.kinds import JOB, POD, POD_GROUP
 from hekla.client.informer import Update
+from hekla.client.inprocess import InProcessTransport
+from hekla.client.rest import Client
+from hekla.controllers import controllers
 from hekla.controllers.job.first_status import is_due
 from hekla.controllers.job.model import read_job, read_pods
 from hekla.controllers.job.scene import Scene
 from tests import make
 from tests.controllers.bench import Bench, on_bench
+from tests.transports import Line, Stalling
 
 
 def follow_statuses(bench: Bench) -> list[dict[str, Any]]:
@@ -143,4 +147,20 @@ def test_a_job_whose_pods_ran_before_its_first_status_was_pending() -> None:
 
     # The gang and the pod are written; the status comes from the controllers that were started next.
     phases, _ = on_bench(script, break_at=3, before=True)
+    assert phases == ["Pending", "Running"]
+
+
+def test_a_job_whose_pods_ran_before_they_were_heard_of_was_pending() -> None:
+    async def script(bench: Bench) -> list[str]:
+        await bench.stop_controllers()
+        line = Line(InProcessTransport(bench.app), batches=False)
+        line.fault = lambda write: "lose" if write.endswith("/pods") and not line.count("/pods") else ""
+        deaf = Stalling(line, "/pods")
+        bench.start(controllers.run(Client(deaf), clock=bench.clock, rng=bench.rng))
+        deaf.stall()
+        await bench.create(make.new_job())
+        await bench.until_running(1)
+        return phases_of(bench.job("demo"))
+
+    phases, _ = on_bench(script)
     assert phases == ["Pending", "Running"]

@@ -208,6 +208,9 @@ class JobController:
         awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *made.created)}
         counts = count_pods(job, scene.pods, gone, made.created, awaited)
         after = self._next_phase(job, JobAction.SYNC_JOB, counts)
+        if after.phase != JobPhase.PENDING:
+            # Pods that were made before, and not heard of yet, may run already.
+            job = (await self._begun(scene)).job
         records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
         await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
         if made.created and answers_waiting_pods(job):
