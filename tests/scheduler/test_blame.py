@@ -158,6 +158,15 @@ def test_fix_A26_one_that_only_has_opinions_is_passed_over(tmp_path: Path, point
     assert found.node_of("one-t-0") == found.node_of("two-t-0") == "n1"
 
 
+def test_one_that_fails_on_who_is_held_back_anyway_holds_up_nobody_else(tmp_path: Path) -> None:
+    found = world(rogue(tmp_path, "NodeFilter", PICKY_FILTER))
+    found.add({"queues": [{"name": "default", "capability": {"cpu": 1}}]})
+    found.settle()
+    assert found.node_of("one-t-0") == "n1"
+    assert found.waiting_of("two")[0] == "QueueOverQuota"
+    assert {failure.plugin for failure in found.cycle().failures} == {"rogue"}
+
+
 @pytest.mark.parametrize(
     ("point", "method"),
     [

@@ -333,10 +333,13 @@ def _hopeless(session: Session, tiers: Tiers, state: GroupState) -> tuple[int | 
 
 def _refused_when_empty(session: Session, tiers: Tiers, of: PodClass) -> FitError | None:
     empty = session.snapshot.nodes.allocatable
-    takes = np.all(empty >= session.request(of.shape), axis=1) & ~tiers.ruled_out(of)
-    if np.any(takes):
+    try:
+        takes = np.all(empty >= session.request(of.shape), axis=1) & ~tiers.ruled_out(of)
+        return None if np.any(takes) else explain(session, tiers, of, empty)
+    except Exception as error:
+        # That its queue holds it back is true whatever a plugin makes of it.
+        tiers.unfit_after(error)
         return None
-    return explain(session, tiers, of, empty)
 
 
 def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
