@@ -61,11 +61,13 @@ class Own:
 
 @pytest.fixture
 def tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tried:
-    def run(plugin: str, cases: str = "") -> tuple[int, str]:
+    def run(plugin: str, cases: str = "", conf: str = "") -> tuple[int, str]:
         (tmp_path / "own.py").write_text(plugin)
+        (tmp_path / "own.conf").write_text(conf)
         if cases:
             (tmp_path / "own.cases.yaml").write_text(cases)
-        status = run_program(hekla, ["plugin", "test", str(tmp_path / "own.py")])
+        flags = ["--scheduler-conf", str(tmp_path / "own.conf")] if conf else []
+        status = run_program(hekla, ["plugin", "test", str(tmp_path / "own.py"), *flags])
         said = capsys.readouterr()
         return status, said.out + said.err
 
@@ -95,6 +97,51 @@ def test_a_plugin_that_raises_is_told_with_its_error(tried: Tried) -> None:
     assert "scheduler plugin own failed: RuntimeError: what now" in said
 
 
+def test_a_case_in_which_a_plugin_raises_is_not_as_expected_even_where_pods_should_wait(tried: Tried) -> None:
+    case = (
+        "- {name: waits, nodes: [{name: n1}], groups: [{name: a, pods: 1, cpu: 9}], expect: {waiting: {a-t-0: null}}}"
+    )
+    status, said = tried(HEAD.replace("return []", "raise RuntimeError('what now')"), case)
+    assert status == EXIT_FAILED
+    assert "✘ waits\n      scheduler plugin own failed: RuntimeError: what now" in said
+
+
+def test_a_plugin_that_never_ends_is_ended_in_cases_too(tried: Tried) -> None:
+    case = "- {name: a, nodes: [{name: n1}], groups: [{name: a, pods: 1, cpu: 1}], expect: {bound: {a-t-0: n1}}}"
+    status, said = tried(HEAD.replace("return []", "while True: pass"), case)
+    assert status == EXIT_FAILED
+    assert "✘ a\n      scheduler plugin own failed: a call took longer than 2 s" in said
+
+
+@pytest.mark.parametrize(
+    ("conf", "complaint"),
+    [
+        ('actions: "allocate', "own.conf: not YAML"),
+        ("actions: allocate\nteirs: []\n", "own.conf: must be a mapping with `actions` and `tiers`"),
+        ("actions: allocate\ntiers: [{}]\n", "own.conf: tiers: each must have a list `plugins`"),
+    ],
+)
+def test_a_configuration_that_is_none_is_refused(tried: Tried, conf: str, complaint: str) -> None:
+    status, said = tried(HEAD, conf=conf)
+    assert status != 0
+    assert complaint in said
+    assert "This is a bug" not in said
+
+
+def test_what_is_wrong_with_the_configuration_of_a_case_is_told_of_that_case(tried: Tried) -> None:
+    cases = """
+- {name: no tiers, config: {actions: allocate}, expect: {bound: {}}}
+- {name: no such argument, arguments: {colour: red}, expect: {bound: {}}}
+- {name: nothing wrong, expect: {bound: {}}}
+"""
+    status, said = tried(HEAD, cases)
+    assert status == EXIT_FAILED
+    assert "✘ no tiers\n      config: must be a mapping with `actions` and `tiers`" in said
+    assert "✘ no such argument\n" in said
+    assert "arguments.colour: unknown argument" in said
+    assert "✔ nothing wrong" in said
+
+
 def test_a_plugin_that_answers_differently_the_second_time_is_told(tried: Tried) -> None:
     status, said = tried(CAPRICIOUS)
     assert status == EXIT_FAILED
@@ -106,6 +153,24 @@ def test_a_job_plugin_that_loses_what_the_user_wrote_is_told(tried: Tried) -> No
     status, said = tried(JOB_PLUGIN)
     assert status == EXIT_FAILED
     assert "pod pair-worker-2 has lost a variable that the user wrote" in said
+
+
+def test_a_job_plugin_may_add_a_container(tried: Tried) -> None:
+    aside = """for container in every_container(pod):
+            container["env"] = [{"name": "MINE", "value": job.key.name}]"""
+    assert aside in JOB_PLUGIN
+    status, _ = tried(
+        JOB_PLUGIN.replace(aside, 'pod["spec"]["containers"].append({"name": "aside", "image": "busybox"})')
+    )
+    assert status == 0
+
+
+@pytest.mark.parametrize("plugin", [HEAD, JOB_PLUGIN])
+def test_a_file_may_hold_dataclasses(tried: Tried, plugin: str) -> None:
+    head = "from __future__ import annotations\nimport dataclasses\n"
+    _, said = tried(f"{head}{plugin}\n\n@dataclasses.dataclass\nclass Place:\n    zone: str\n")
+    assert "AttributeError" not in said
+    assert "own: a " in said
 
 
 def test_of_a_job_plugins_cases_each_object_expected_must_be_made(tried: Tried) -> None:
@@ -128,6 +193,11 @@ def test_of_a_job_plugins_cases_each_object_expected_must_be_made(tried: Tried) 
         ("- {name: a, expcet: {}}", "case 'a': expcet: unknown"),
         ("- {name: a, expect: {bond: {}}}", "case 'a': expect.bond: unknown (known: bound,"),
         ("- {name: a, expect: {}, then: [{finish: []}]}", "case 'a': then[0].expect: must say what is expected"),
+        ("- {name: a, expect: {}, then: {expect: {}}}", "case 'a': then: must be a list of steps"),
+        ("- {name: a, expect: {}, then: [{add: {node: []}, expect: {}}]}", "then[0].add.node: unknown (known: nodes,"),
+        ("- {name: a, expect: {}, nodes: [{name: n1, cpus: 1}]}", "nodes[0].cpus: unknown (known: name,"),
+        ("- {name: a, expect: {}, groups: [{name: g, pods: [{mem: 1}]}]}", "groups[0].pods[0].mem: unknown"),
+        ("- {name: a, expect: {}, nodes: {name: n1}}", "nodes: must be a list"),
         ("name: a", "must be a list of cases"),
         ("- [", "own.cases.yaml: "),
     ],

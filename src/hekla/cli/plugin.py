@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import time
 from collections.abc import Callable, Iterable
@@ -23,9 +22,10 @@ from hekla.controllers.job.plugin import PluginRefused
 from hekla.errors import HeklaError
 from hekla.scheduler.config import DEFAULT_CONFIG
 from hekla.scheduler.extension import SchedulerPlugin
+from hekla.scheduler.registry import run_file
 from hekla.scheduler.trial.cases import run_case
 from hekla.scheduler.trial.trace import Day, run_day
-from hekla.scheduler.trial.within import as_document, with_plugin, without_plugin
+from hekla.scheduler.trial.within import Document, as_document, with_plugin, without_plugin
 from hekla.scheduler.watchdog import Watchdog
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -56,7 +56,8 @@ def try_out(file: Path, cases: Path | None, scheduler_conf: Path | None, seed: i
         _try_job_plugin(report, file.stem, factory, given)
     else:
         text = scheduler_conf.read_text() if scheduler_conf is not None else DEFAULT_CONFIG
-        _try_scheduler_plugin(report, file, text, given, seed)
+        base = as_document(text, str(scheduler_conf or "built-in configuration"))
+        _try_scheduler_plugin(report, file, base, given, seed)
     if not given:
         click.echo(f"\nNo cases: write some into {found}, a list of clusters or jobs and what must become of them.")
     return EXIT_FAILED if report.failed else 0
@@ -73,9 +74,8 @@ class _Report:
             click.echo(f"      {problem}")
 
 
-def _try_scheduler_plugin(report: _Report, file: Path, text: str, cases: list[Case], seed: int) -> None:
+def _try_scheduler_plugin(report: _Report, file: Path, base: Document, cases: list[Case], seed: int) -> None:
     name = file.stem
-    base = as_document(text)
     config = with_plugin(base, file, {})
     kind = next(entry.plugin for tier in config.tiers for entry in tier if entry.name == name)
     points = [each.__name__ for each in kind.__bases__ if each is not SchedulerPlugin]
@@ -85,13 +85,16 @@ def _try_scheduler_plugin(report: _Report, file: Path, text: str, cases: list[Ca
     if cases:
         click.echo("\ncases")
     for case in cases:
-        inside = with_plugin(case.get("config", base), file, case.get("arguments") or {})
-        report.tell(case["name"], _problems_of(partial(run_case, case, inside)))
-    with Watchdog(_BUDGET_SECONDS).over(config):
-        day = run_day(config, seed, time.perf_counter)
+        report.tell(case["name"], _problems_of(partial(_scheduler_case, case, base, file)))
+    day = run_day(config, seed, time.perf_counter, Watchdog(_BUDGET_SECONDS))
     click.echo(f"\na made-up day: {day.jobs} jobs, {day.pods} pods, {day.cycles} cycles")
     report.tell("nodes never overfull, gangs whole, the same answer twice, no errors", list(day.problems))
     _tell_apart(day, run_day(without_plugin(base, file), seed, time.perf_counter))
+
+
+def _scheduler_case(case: Case, base: Document, file: Path) -> list[str]:
+    config = with_plugin(case.get("config", base), file, case.get("arguments") or {})
+    return run_case(case, config, Watchdog(_BUDGET_SECONDS))
 
 
 def _tell_apart(day: Day, without: Day) -> None:
@@ -159,13 +162,8 @@ def _job_plugin(file: Path) -> Any:
 
 
 def _module(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"hekla_tried_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise BadFile(f"{file}: cannot be read as Python")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        return run_file(file, f"hekla_tried_{file.stem}")
     except Exception as error:
         # Whatever the author's file raises is what is wrong with it.
         raise BadFile(f"{file}: {type(error).__name__}: {error}") from error
-    return module

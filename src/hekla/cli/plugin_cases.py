@@ -8,6 +8,7 @@ from typing import Any
 
 from hekla.cli.manifest import BadFile
 from hekla.scheduler.trial.cases import EXPECTATIONS, GIVEN, STEP
+from hekla.scheduler.trial.objects import WORDS
 
 Case = dict[str, Any]
 _OF_SCHEDULER = ("name", "arguments", "config", "linger", "expect", "then", *GIVEN)
@@ -39,9 +40,36 @@ def _job_mistakes(case: Case) -> Iterator[str]:
 def _scheduler_mistakes(case: Case) -> Iterator[str]:
     yield from _unknown(case, _OF_SCHEDULER, "")
     yield from _mistaken_expectations(case, "")
-    for number, step in enumerate(case.get("then") or ()):
-        yield from _unknown(step, STEP, f"then[{number}].")
-        yield from _mistaken_expectations(step, f"then[{number}].")
+    yield from _mistaken_objects(case, "")
+    steps = case.get("then") or []
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        yield "then: must be a list of steps"
+        return
+    for number, step in enumerate(steps):
+        place = f"then[{number}]."
+        yield from _unknown(step, STEP, place)
+        yield from _mistaken_expectations(step, place)
+        if isinstance(step.get("add"), dict):
+            yield from _unknown(step["add"], GIVEN, f"{place}add.")
+            yield from _mistaken_objects(step["add"], f"{place}add.")
+
+
+def _mistaken_objects(given: Case, place: str) -> Iterator[str]:
+    for part, words in WORDS.items():
+        of_part = given.get(part)
+        if not isinstance(of_part, list):
+            # How many pods a group has may be said with a number.
+            if of_part is not None and not (part == "pods" and isinstance(of_part, int)):
+                yield f"{place}{part}: must be a list"
+            continue
+        for number, each in enumerate(of_part):
+            here = f"{place}{part}[{number}]"
+            if not isinstance(each, dict):
+                yield f"{here}: must be a mapping"
+                continue
+            yield from _unknown(each, words, f"{here}.")
+            if part == "groups":
+                yield from _mistaken_objects({"pods": each.get("pods")}, f"{here}.")
 
 
 def _mistaken_expectations(step: Case, place: str) -> Iterator[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from hekla.scheduler.extension import SchedulerPlugin
 
@@ -23,6 +25,18 @@ def find_plugins(folder: Path | None = None) -> dict[str, Load]:
     return found | {path.stem: _File(path) for path in files if not path.stem.startswith("_")}
 
 
+def run_file(path: Path, name: str) -> ModuleType:
+    """The file as a module of this name, run anew. Whatever the file raises is raised."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and their like look up there what their annotations mean.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 class _File:
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,11 +44,7 @@ class _File:
     def __call__(self) -> type[SchedulerPlugin]:
         """Run the file and take its one plugin class. Whatever the file raises is raised."""
         name = _MODULE_PREFIX + self._path.stem
-        spec = importlib.util.spec_from_file_location(name, self._path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{self._path} cannot be read as Python")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = run_file(self._path, name)
         classes = [
             value
             for value in vars(module).values()

@@ -47,7 +47,9 @@ def broken_rules(factory: Any, job: Job, arguments: Sequence[str]) -> Iterator[s
         for field in _KEPT:
             if plain["metadata"].get(field) != shaped["metadata"].get(field):
                 yield f"the {field} of pod {name} is not the plugin's to change"
-        if not all(_VARIABLE in container.get("env", ()) for container in shaped["spec"]["containers"]):
+        # Containers may be added, and are the plugin's own.
+        environments = {each["name"]: each.get("env") or () for each in shaped["spec"]["containers"]}
+        if not all(_VARIABLE in environments.get(each["name"], ()) for each in plain["spec"]["containers"]):
             yield f"pod {name} has lost a variable that the user wrote"
     if made_of(factory, job, arguments) != made_of(factory, job, arguments):
         yield "the same job was answered differently the second time"

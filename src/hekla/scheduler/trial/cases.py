@@ -17,6 +17,7 @@ from typing import Any
 
 from hekla.scheduler.config import Config
 from hekla.scheduler.trial.miniature import Miniature
+from hekla.scheduler.watchdog import Watchdog
 
 GIVEN = ("nodes", "queues", "classes", "groups", "pods", "storage", "objects")
 STEP = ("at", "add", "delete", "finish", "raise", "open", "ungate", "expect")
@@ -25,9 +26,9 @@ _QUEUES = {"queues": [{"name": "root"}, {"name": "default"}]}
 Finding = Iterator[str]
 
 
-def run_case(case: dict[str, Any], config: Config) -> list[str]:
-    """What is not as expected."""
-    world = Miniature(config)
+def run_case(case: dict[str, Any], config: Config, watchdog: Watchdog | None = None) -> list[str]:
+    """What is not as expected; that a plugin fails never is."""
+    world = Miniature(config, watchdog)
     world.add(_QUEUES)
     world.add(case)
     world.linger = case.get("linger", False)
@@ -37,7 +38,7 @@ def run_case(case: dict[str, Any], config: Config) -> list[str]:
         take_step(world, step)
         world.settle()
         found += differences(world, step["expect"])
-    return found
+    return [*world.failures, *found]
 
 
 def take_step(world: Miniature, step: dict[str, Any]) -> None:

@@ -8,12 +8,14 @@ nothing changes any more.
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 from hekla.api.devices import GPU_INDEX
 from hekla.api.kinds import Obj
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.errors import HeklaError
+from hekla.scheduler.blame import PluginFailure
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
@@ -21,8 +23,10 @@ from hekla.scheduler.groupstatus import group_status, shown_amounts, waiting_ann
 from hekla.scheduler.intake import doors_of, take_in
 from hekla.scheduler.plan import Eviction, Plan
 from hekla.scheduler.snapshot import Snapshot
+from hekla.scheduler.timings import Timings
 from hekla.scheduler.trial.objects import group_object, node_object, pod_object, pods_of, queue_object
 from hekla.scheduler.trial.storage_objects import settle_claim, storage_objects
+from hekla.scheduler.watchdog import Watchdog
 
 _MOST_CYCLES = 20
 _START = 1893456000.0  # 2030-01-01
@@ -33,11 +37,14 @@ class Restless(HeklaError):
 
 
 class Miniature:
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Config | None = None, watchdog: Watchdog | None = None) -> None:
         self.config = config or default_config()
+        self._watchdog = watchdog
+        self._too_slow: dict[str, PluginFailure] = {}
         self.objects: dict[tuple[str, str], Obj] = {}
         self.events: dict[str, list[str]] = {}
         self.evicted: dict[str, str] = {}  # action by pod
+        self.failures: dict[str, None] = {}  # of plugins, each told once
         self.linger = False
         self.now = 0.0  # seconds since the first object was made
         self.cycles = 0
@@ -86,7 +93,14 @@ class Miniature:
         return cache
 
     def cycle(self) -> Plan:
-        return run_cycle(self.snapshot(), self.config)
+        return self.decide(self.snapshot())
+
+    def decide(self, snapshot: Snapshot, timings: Timings | None = None) -> Plan:
+        """A plugin that was too slow is, as the scheduler has it, not asked again."""
+        with self._watchdog.over(self.config) if self._watchdog else nullcontext():
+            plan = run_cycle(snapshot, self.config, self._too_slow, timings)
+        self._too_slow |= {failure.plugin: failure for failure in plan.failures if failure.slow}
+        return plan
 
     def snapshot(self) -> Snapshot:
         self.cycles += 1
@@ -99,6 +113,7 @@ class Miniature:
         raise Restless(f"after {_MOST_CYCLES} cycles it still had not come to rest")
 
     def apply(self, plan: Plan) -> bool:
+        self.failures |= dict.fromkeys(failure.sentence for failure in plan.failures)
         changed = [self._apply_queue(queue.name, shown_amounts(queue)) for queue in plan.queues]
         changed.append(self._remove_leaving())
         for eviction in plan.evictions:

@@ -18,6 +18,24 @@ _OF_EACH_POD = (
 )  # fmt: skip
 
 
+_RESOURCES = ("cpu", "memory", "gpu", "gpu-memory", "gpu-number")
+# What may be said of each; another word would say nothing.
+WORDS: dict[str, tuple[str, ...]] = {
+    "nodes": ("name", "pods", "images", "labels", "annotations", "taints", "unschedulable", *_RESOURCES),
+    "queues": (
+        "name", "weight", "priority", "capability", "deserved", "guarantee", "parent", "reclaimable", "affinity",
+        "annotations", "state",
+    ),
+    "groups": (
+        "name", "pods", "min", "queue", "class", "roles", "needs", "partitions", "annotations", "phase", *_OF_EACH_POD,
+    ),
+    "pods": (
+        "name", "namespace", "group", "annotations", "partition", "port", "scheduler", "class", "policy", "gates",
+        "init", "devices", "phase", "since", *_OF_EACH_POD,
+    ),
+}  # fmt: skip
+
+
 def resources(given: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {name: str(given[name]) for name in ("cpu", "memory") if name in given}
     if "gpu" in given:

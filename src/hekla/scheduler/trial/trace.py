@@ -1,6 +1,7 @@
 """A made-up day on a small cluster, in virtual time: jobs come, run and go, and every cycle is looked at.
 
-The same seed gives the same day, so two configurations can be held against each other.
+The same seed gives the same jobs at the same times, whatever becomes of them: so two configurations can be held
+against each other.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hekla.api.quantity import parse
 from hekla.scheduler.config import Config
-from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.timings import Timings
 from hekla.scheduler.trial.miniature import Miniature
+from hekla.scheduler.watchdog import Watchdog
 
 _NODES = 16
 _JOBS = 32
@@ -41,23 +42,33 @@ class Day:
         return self.seconds / max(1, self.cycles) * 1000
 
 
-def run_day(config: Config, seed: int, now: Callable[[], float]) -> Day:
+class _Coming(NamedTuple):
+    """A job, the seconds after which it comes, and for how many it will run."""
+
+    job: dict[str, Any]
+    after: float
+    runs: float
+
+
+def run_day(config: Config, seed: int, now: Callable[[], float], watchdog: Watchdog | None = None) -> Day:
     """`now` is the clock that cycles are timed with."""
     rng = random.Random(seed)
-    world, day = Miniature(config), Day()
+    world, day = Miniature(config, watchdog), Day()
     world.add({"nodes": [_node(number, rng) for number in range(_NODES)], "queues": _QUEUES})
+    # All is drawn before anything is decided.
+    coming = [_Coming(_job(number, rng), rng.expovariate(1 / 60), rng.uniform(60, 1800)) for number in range(_JOBS)]
+    runs = {each.job["name"]: each.runs for each in coming}
     ends: dict[str, float] = {}  # of jobs that run, in seconds since the start
-    for number in range(_JOBS):
-        world.now += rng.expovariate(1 / 60)
+    for job, after, _ in coming:
+        world.now += after
         for name in [name for name, end in ends.items() if end <= world.now]:
             _remove(world, name)
             del ends[name]
-        job = _job(number, rng)
         world.add({"groups": [job]})
         day.jobs, day.pods = day.jobs + 1, day.pods + job["pods"]
         _settle(world, day, now)
         for name in _running(world) - ends.keys():
-            ends[name] = world.now + rng.uniform(60, 1800)
+            ends[name] = world.now + runs[name]
     return day
 
 
@@ -73,10 +84,10 @@ def _settle(world: Miniature, day: Day, now: Callable[[], float]) -> None:
 def _cycle(world: Miniature, day: Day, now: Callable[[], float]) -> Plan:
     snapshot = world.snapshot()
     started = now()
-    plan = run_cycle(snapshot, world.config, timings=Timings(now))
+    plan = world.decide(snapshot, Timings(now))
     day.seconds += now() - started
     day.cycles += 1
-    if _shown(plan) != _shown(run_cycle(snapshot, world.config)):
+    if _shown(plan) != _shown(world.decide(snapshot)):
         day.problems["the same cluster was answered differently the second time"] = None
     day.problems |= dict.fromkeys(failure.sentence for failure in plan.failures)
     for placement in plan.placements:
