@@ -158,8 +158,17 @@ def test_fix_A26_one_that_only_has_opinions_is_passed_over(tmp_path: Path, point
     assert found.node_of("one-t-0") == found.node_of("two-t-0") == "n1"
 
 
-def test_one_that_fails_on_who_is_held_back_anyway_holds_up_nobody_else(tmp_path: Path) -> None:
-    found = world(rogue(tmp_path, "NodeFilter", PICKY_FILTER))
+PICKY_ORDER = """
+    def pod_keys(self, group):
+        if group.row.key.name == "two":
+            raise ValueError("two is too many")
+        return np.zeros(len(group.pods))
+"""
+
+
+@pytest.mark.parametrize(("point", "body"), [("NodeFilter", PICKY_FILTER), ("PodOrder", PICKY_ORDER)])
+def test_one_that_fails_on_who_is_held_back_anyway_holds_up_nobody_else(tmp_path: Path, point: str, body: str) -> None:
+    found = world(rogue(tmp_path, point, body))
     found.add({"queues": [{"name": "default", "capability": {"cpu": 1}}]})
     found.settle()
     assert found.node_of("one-t-0") == "n1"

@@ -292,7 +292,11 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
     origin = _origin(state)
     error = state.errors[origin] if origin is not None else None
     if error is None and state.held_back is not None:
-        origin, error = _hopeless(session, tiers, state)
+        try:
+            origin, error = _hopeless(session, tiers, state)
+        except Exception as failed:
+            # That its queue holds it back is true whatever a plugin makes of it.
+            tiers.unfit_after(failed)
     reason = _decision_reason(state, error)
     resources = _resource_records(session, tiers, session.class_of(state, origin)) if origin is not None else []
     return {
@@ -333,13 +337,10 @@ def _hopeless(session: Session, tiers: Tiers, state: GroupState) -> tuple[int | 
 
 def _refused_when_empty(session: Session, tiers: Tiers, of: PodClass) -> FitError | None:
     empty = session.snapshot.nodes.allocatable
-    try:
-        takes = np.all(empty >= session.request(of.shape), axis=1) & ~tiers.ruled_out(of)
-        return None if np.any(takes) else explain(session, tiers, of, empty)
-    except Exception as error:
-        # That its queue holds it back is true whatever a plugin makes of it.
-        tiers.unfit_after(error)
+    takes = np.all(empty >= session.request(of.shape), axis=1) & ~tiers.ruled_out(of)
+    if np.any(takes):
         return None
+    return explain(session, tiers, of, empty)
 
 
 def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
