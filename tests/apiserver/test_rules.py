@@ -47,7 +47,17 @@ def test_a_rule_about_what_is_there(rule: str, value: Obj, holds: bool) -> None:
     assert bool(compiled(value)) is holds
 
 
-@pytest.mark.parametrize("rule", ["self.a == 'x'", "size(self) > 1", "has(self.a) ||", "(has(self.a)", "has(self.a) 1"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.a == 'x'",
+        "size(self) > 1",
+        "has(self.a) ||",
+        "(has(self.a)",
+        "has(self.a) 1",
+        pytest.param("(" * 5000 + "has(self.a)" + ")" * 5000, id="too deep"),
+    ],
+)
 def test_a_rule_about_more_is_none_of_ours(rule: str) -> None:
     assert compile_rule(rule) is None
 

@@ -56,7 +56,7 @@ def _compile(text: str, words: re.Pattern[str]) -> Rule | None:
     parser = _Parser(tokens)
     try:
         rule = parser.choice()
-    except _NotUnderstood:
+    except (_NotUnderstood, RecursionError):
         return None
     return rule if parser.at_end else None
 
