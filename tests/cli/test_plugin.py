@@ -165,6 +165,18 @@ def test_a_job_plugin_may_add_a_container(tried: Tried) -> None:
     assert status == 0
 
 
+def test_the_job_of_a_case_has_what_a_server_fills_in(tried: Tried) -> None:
+    _, said = tried(
+        JOB_PLUGIN,
+        """
+- name: nameless
+  job: {spec: {tasks: [{replicas: 1, template: {spec: {containers: [{name: main}]}}}]}}
+  expect: [{kind: Pod, metadata: {name: demo-default0-0}}]
+""",
+    )
+    assert "✔ nameless" in said
+
+
 @pytest.mark.parametrize("plugin", [HEAD, JOB_PLUGIN])
 def test_a_file_may_hold_dataclasses(tried: Tried, plugin: str) -> None:
     head = "from __future__ import annotations\nimport dataclasses\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +13,9 @@ from typing import Any
 
 import click
 
+from hekla.admission.job import default_job
 from hekla.api.job_plugins import flags_of
+from hekla.api.kinds import Obj
 from hekla.cli.main import EXIT_FAILED
 from hekla.cli.manifest import BadFile
 from hekla.cli.output import style
@@ -123,7 +126,7 @@ def _try_job_plugin(report: _Report, name: str, factory: Any, cases: list[Case])
 
 def _job_case(name: str, factory: Any, case: Case) -> list[str]:
     arguments = case.get("arguments") or []
-    job = job_trial.case_job(case.get("job"), name, arguments)
+    job = job_trial.case_job(_as_stored(case.get("job")), name, arguments)
     try:
         made = job_trial.made_of(factory, job, arguments)
     except PluginRefused as error:
@@ -134,6 +137,14 @@ def _job_case(name: str, factory: Any, case: Case) -> list[str]:
     return [
         f"nothing like {each} was made" for each in wanted if not any(job_trial.is_part_of(each, one) for one in made)
     ]
+
+
+def _as_stored(job: Obj | None) -> Obj | None:
+    """With what a server fills in where its user leaves it out."""
+    if job is not None:
+        job = copy.deepcopy(job)
+        default_job(job)
+    return job
 
 
 def _problems_of(attempt: Callable[[], Iterable[str]]) -> list[str]:
