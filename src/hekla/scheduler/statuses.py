@@ -89,8 +89,9 @@ class Statuses:
         self._period = period
         self._in_flight = in_flight
         self._wake = wake
-        # What has only to be told must not keep the server from what somebody waits for, bindings above all.
-        self._due: WorkQueue[tuple[str, str]] = WorkQueue(most_behind=max(1, in_flight // 8))
+        # What has only to be told must not keep the server from what somebody waits for, bindings above all. Fewer at a
+        # time would cost more than they save where many go in one request.
+        self._due: WorkQueue[tuple[str, str]] = WorkQueue(most_behind=max(1, in_flight // 4))
         self._wishes: dict[tuple[str, str], _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
         self._written: OrderedDict[tuple[str, str], float] = OrderedDict()
