@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from hekla.api.batches import BINDING_BATCH, OBJECT_BATCH, REQUEST_BATCH
-from hekla.api.kinds import Kind, Obj
+from hekla.api.kinds import NAMESPACE, Kind, Obj
 from hekla.apiserver.access.reviews import REVIEWS
 from hekla.apiserver.connecting import CONNECTING
 from hekla.apiserver.event_group import EVENTS_EVENT
@@ -183,6 +183,9 @@ def _entries(resource: Resource) -> list[Obj]:
 def _verbs_of(kind: Kind) -> list[str]:
     if kind in METRICS:
         return ["get", "list"]
+    if kind == NAMESPACE:
+        # Nobody means all of them at once.
+        return [verb for verb in _VERBS if verb != "deletecollection"]
     return ["create"] if kind in _CREATED_ONLY else _VERBS
 
 

@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from hekla.api.kinds import Obj
-from hekla.apiserver.columns import BUILT_IN_TABLES, Column, age
+from hekla.apiserver.columns.cells import AGE, NAME, Column, age
+from hekla.apiserver.columns.tables import BUILT_IN_TABLES
 from hekla.apiserver.resource import Resource
 
-_NAME: Column = ("Name", "string", 0, lambda obj, now: obj["metadata"]["name"])
 _CREATED: Column = (
     "Created At", "date", 0, lambda obj, now: obj["metadata"].get("creationTimestamp"),
 )  # fmt: skip
-_AGE: Column = ("Age", "string", 0, lambda obj, now: age(obj["metadata"].get("creationTimestamp"), now))
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 _FILTER = re.compile(r"""\?\(\s*@\.([\w.]+)\s*==\s*["']([^"']*)["']\s*\)""")
 
@@ -25,7 +24,7 @@ def table_columns(resource: Resource) -> list[Obj]:
         {
             "name": name,
             "type": type_,
-            "format": "name" if name == "Name" and not index else "",
+            "format": "name" if name == "Name" and not (index and resource.is_custom) else "",
             "description": "",
             "priority": priority,
         }
@@ -40,13 +39,13 @@ def table_row(resource: Resource, obj: Obj, now: datetime) -> list[Any]:
 def _columns(resource: Resource) -> list[Column]:
     known = BUILT_IN_TABLES.get(resource.storage)
     if known is not None:
-        return [_NAME, *known]
+        return known
     if not resource.is_custom:
-        return [_NAME, _CREATED]
+        return [NAME, _CREATED]
     listed = resource.version.get("additionalPrinterColumns")
     if not listed:
-        return [_NAME, _AGE]
-    return [_NAME, *(_custom_column(each) for each in listed)]
+        return [NAME, AGE]
+    return [NAME, *(_custom_column(each) for each in listed)]
 
 
 def _custom_column(described: Obj) -> Column:

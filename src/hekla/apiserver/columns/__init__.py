@@ -1,0 +1,1 @@
+"""What `kubectl get` shows of Kubernetes' own kinds: columns and their cells."""
