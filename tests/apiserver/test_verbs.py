@@ -6,7 +6,19 @@ import asyncio
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, LEASE, NAMESPACE, NODE, POD, PRIORITY_CLASS, SECRET, SERVICE
+from hekla.api.kinds import (
+    CONFIG_MAP,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    SECRET,
+    SERVICE,
+    STORAGE_CLASS,
+    Kind,
+    Obj,
+)
 from hekla.apiserver.store.store import Key
 from hekla.client.rest import PatchStyle
 from hekla.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, UnsupportedMediaType
@@ -210,6 +222,13 @@ def test_priority_comes_from_the_class() -> None:
         await rig.client.create(PRIORITY_CLASS, {"metadata": {"name": "d"}, "value": 5, "globalDefault": True})
         made = await rig.client.create(POD, pod("r"))
         assert (made["spec"]["priority"], made["spec"]["priorityClassName"]) == (5, "d")
+        assert made["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+        polite = {"metadata": {"name": "polite"}, "value": 7, "preemptionPolicy": "Never"}
+        await rig.client.create(PRIORITY_CLASS, polite)
+        made = await rig.client.create(POD, pod("s", priorityClassName="polite"))
+        assert made["spec"]["preemptionPolicy"] == "Never"
+        with pytest.raises(Forbidden, match=r"PreemptionPolicy \(PreemptLowerPriority\) must not be provided"):
+            await rig.client.create(POD, pod("t", priorityClassName="polite", preemptionPolicy="PreemptLowerPriority"))
 
     with_server(script)
 
@@ -308,6 +327,31 @@ def test_what_got_in_under_older_rules_is_not_judged_when_its_status_is_written(
         patch = {"spec": {"priority": 7}, "status": {"phase": "Running"}}
         written = await rig.client.patch(POD, "p", patch, "default", subresource="status")
         assert (written["status"]["phase"], written["spec"]) == ("Running", made["spec"])
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(
+    ("kind", "older"),
+    [
+        (CONFIG_MAP, {"data": {"..a": "b"}}),
+        (CONFIG_MAP, {"metadata": {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "u"}]}}),
+        (STORAGE_CLASS, {"provisioner": "a b", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
+        (PRIORITY_CLASS, {"value": 2_000_000_000, "preemptionPolicy": "Never"}),
+    ],
+)
+def test_what_got_in_under_older_rules_can_be_changed_where_it_is_right_and_deleted(kind: Kind, older: Obj) -> None:
+    async def script(rig: Rig) -> None:
+        namespace = "default" if kind.namespaced else ""
+        metadata = {"name": "x", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z", "finalizers": ["a.b/c"]}
+        metadata = {**metadata, "namespace": namespace, **older.get("metadata", {})}
+        kept = {"apiVersion": kind.api_version, "kind": kind.kind, **older, "metadata": metadata}
+        await rig.store.write(Key(f"{kind.group}/{kind.plural}", namespace, "x"), lambda _: kept)
+        with pytest.raises(Invalid, match=r"metadata.labels: Invalid value: \"b c\""):
+            await rig.client.patch(kind, "x", {"metadata": {"labels": {"a": "b c"}}}, namespace)
+        await rig.client.delete(kind, "x", namespace)
+        await rig.client.patch(kind, "x", {"metadata": {"finalizers": None}}, namespace)
+        assert await rig.client.find(kind, "x", namespace) is None
 
     with_server(script)
 

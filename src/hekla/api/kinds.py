@@ -96,7 +96,7 @@ RESOURCE_QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", True, ("quota
 LIMIT_RANGE = Kind("", "v1", "LimitRange", "limitranges", True, ("limits",))
 POD_TEMPLATE = Kind("", "v1", "PodTemplate", "podtemplates")
 REPLICATION_CONTROLLER = Kind(
-    "", "v1", "ReplicationController", "replicationcontrollers", True, ("rc",), ("status", "scale")
+    "", "v1", "ReplicationController", "replicationcontrollers", True, ("rc",), ("status", "scale"), ("all",)
 )
 
 # other built-in groups
@@ -125,12 +125,23 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
     False,
     ("crd", "crds"),
     ("status",),
+    ("api-extensions",),
 )
 MUTATING_WEBHOOK_CONFIGURATION = Kind(
-    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    False,
+    categories=("api-extensions",),
 )
 VALIDATING_WEBHOOK_CONFIGURATION = Kind(
-    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+    categories=("api-extensions",),
 )
 
 # Volcano's, served from the CRDs in api/crds

@@ -37,7 +37,8 @@ _NO_PREFIX = "prefix part must be non-empty"
 
 def label_problems(name: str) -> list[str]:
     """A DNS label: containers, volumes, hostnames."""
-    return _problems(name, _LABEL, _LABEL_TEXT, 63, "must be no more than 63 characters")
+    text = "must not contain dots" if _SUBDOMAIN.fullmatch(name) else _LABEL_TEXT
+    return _problems(name, _LABEL, text, 63, "must be no more than 63 characters")
 
 
 def subdomain_problems(name: str) -> list[str]:
@@ -71,8 +72,18 @@ def label_value_problems(value: str) -> list[str]:
     return _problems(value, _VALUE, _VALUE_TEXT, 63, "must be no more than 63 bytes")
 
 
+def path_segment_problems(name: str) -> list[str]:
+    """A name of which only is asked that it can stand in a URL: roles, events."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{each}'" for each in "/%" if each in name]
+
+
 def _problems(name: str, pattern: re.Pattern[str], text: str, most: int, too_long: str) -> list[str]:
+    fits = pattern.fullmatch(name)
+    if fits and len(name) <= most:
+        return []
     problems = [too_long] if len(name.encode()) > most else []
-    if not pattern.fullmatch(name):
+    if not fits:
         problems.append(text)
     return problems

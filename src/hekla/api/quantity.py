@@ -15,6 +15,7 @@ _BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 <
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _MAX_DIGITS = 64
+_MOST_WHOLE_DIGITS = _MAX_DIGITS - 8  # so that what was read, with its sign and suffix, can be read again when written
 
 
 class InvalidQuantity(ValueError):
@@ -34,11 +35,15 @@ def parse(text: str | int | float) -> Decimal:
         raise InvalidQuantity(text)
     number, suffix = Decimal(match[1]), match[2] or ""
     if suffix in _BINARY:
-        return number * _BINARY[suffix]
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-    if abs(exponent) > _MAX_DIGITS:
+        value = number * _BINARY[suffix]
+    else:
+        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+        if abs(exponent) > _MAX_DIGITS:
+            raise InvalidQuantity(text)
+        value = number.scaleb(exponent)
+    if value and value.adjusted() >= _MOST_WHOLE_DIGITS:
         raise InvalidQuantity(text)
-    return number.scaleb(exponent)
+    return value
 
 
 # The same few amounts come with every pod; all of these are plain functions of their argument.

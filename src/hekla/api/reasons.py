@@ -24,6 +24,7 @@ class Reason(StrEnum):
     WAITING_FOR_GATE = "WaitingForGate"
     WAITING_FOR_VOLUME = "WaitingForVolume"
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"
+    WAITING_FOR_PREDECESSOR = "WaitingForPredecessor"
     WAITING_FOR_SCHEDULER = "WaitingForScheduler"
     PLUGIN_FAILED = "PluginFailed"
     UNSUPPORTED = "Unsupported"

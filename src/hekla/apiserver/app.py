@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from hekla.api.batches import BATCH_GROUP, REQUEST_BATCH
+from hekla.api.kinds import NAMESPACE
 from hekla.api.review import Admission, Reader
 from hekla.apiserver.access.access import Access
 from hekla.apiserver.access.attributes import request_attributes
@@ -164,7 +165,7 @@ class App:
                 return await verbs.patch(resource, route, request)
             case "DELETE", True:
                 return await verbs.delete(resource, route, request)
-            case "DELETE", False:
+            case "DELETE", False if resource.kind != NAMESPACE:
                 return await verbs.delete_collection(resource, route, request)
         raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 

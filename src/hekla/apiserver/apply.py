@@ -19,6 +19,8 @@ from hekla.errors import Conflict
 Fields = dict[str, Any]
 _NOT_OWNED = ("apiVersion", "kind")
 _META_NOT_OWNED = ("name", "namespace", "managedFields", "uid", "resourceVersion", "creationTimestamp", "generation")
+# Of Kubernetes' own kinds, whose published definitions do not tell it: ports of containers and Services.
+_KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 def apply_configuration(
@@ -95,10 +97,19 @@ def _child(node: Node, name: str) -> Node:
 def _element(each: Any, node: Node) -> str | None:
     """The name of a list element in a field set; None where the list is one value."""
     if node.list_type == "map" and isinstance(each, dict):
-        return "k:" + json.dumps({key: each.get(key) for key in node.map_keys}, separators=(",", ":"), sort_keys=True)
+        keys = {key: each.get(key, _default_of(key, node.items or ANYTHING)) for key in node.map_keys}
+        return "k:" + json.dumps(keys, separators=(",", ":"), sort_keys=True)
     if node.list_type == "set":
         return "v:" + json.dumps(each, separators=(",", ":"))
     return None
+
+
+def _default_of(key: str, node: Node) -> Any:
+    """What an element that leaves the key unsaid will be found by, once its defaults are filled in."""
+    child = (node.properties or {}).get(key)
+    if child is not None and child.has_default:
+        return child.default
+    return _KEY_DEFAULTS.get(key) if node.name else None
 
 
 def _resolve_conflicts(

@@ -17,6 +17,8 @@ from hekla.apiserver.services import default_service
 Defaulter = Callable[[Obj], None]
 _NO_EXECUTE = (("node.kubernetes.io/not-ready", 300), ("node.kubernetes.io/unreachable", 300))
 _QOS_RESOURCES = ("cpu", "memory")
+# parity: whatever else a claim is to be filled from is forgotten; only the newer field may name it.
+_COPIED = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
 def default_pod(pod: Obj) -> None:
@@ -37,7 +39,6 @@ def default_pod(pod: Obj) -> None:
     if status.get("podIP") and not status.get("podIPs"):
         status["podIPs"] = [{"ip": status["podIP"]}]
     spec.setdefault("enableServiceLinks", True)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
 def default_pod_status(pod: Obj) -> None:
@@ -114,7 +115,7 @@ def _default_probe(probe: Obj) -> None:
 
 
 def _default_volume(volume: Obj) -> None:
-    if len(volume) == 1:
+    if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
     for source in ("configMap", "secret", "downwardAPI", "projected"):
         if source in volume:
@@ -175,7 +176,16 @@ def _default_node(node: Obj) -> None:
 
 
 def _default_claim(claim: Obj) -> None:
-    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    spec = claim.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    source = spec.get("dataSource")
+    if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _COPIED:
+        del spec["dataSource"]
+    # What one of the two says, the other says as well.
+    if "dataSource" in spec:
+        spec.setdefault("dataSourceRef", dict(spec["dataSource"]))
+    elif "dataSourceRef" in spec and not spec["dataSourceRef"].get("namespace"):
+        spec["dataSource"] = dict(spec["dataSourceRef"])
     claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
@@ -184,6 +194,16 @@ def _default_volume_object(volume: Obj) -> None:
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
     volume.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _default_limit_range(limit_range: Obj) -> None:
+    """A container gets the most that is allowed, and is taken to ask for as much as it gets."""
+    for item in (limit_range.get("spec") or {}).get("limits") or ():
+        if item.get("type") == "Container":
+            limits, requests = item.setdefault("default", {}), item.setdefault("defaultRequest", {})
+            for given, filled in ((item.get("max"), limits), (limits, requests), (item.get("min"), requests)):
+                for name, amount in (given or {}).items():
+                    filled.setdefault(name, amount)
 
 
 def _default_priority_class(priority_class: Obj) -> None:
@@ -237,7 +257,10 @@ def _default_replicas(obj: Obj) -> None:
 
 def _default_batch_job(job: Obj) -> None:
     spec = job.setdefault("spec", {})
-    for name, value in (("completions", 1), ("parallelism", 1), ("backoffLimit", 6), ("suspend", False)):
+    if spec.get("parallelism") is None:
+        # With a parallelism and no completions, its pods say when it is done.
+        spec.setdefault("completions", 1)
+    for name, value in (("parallelism", 1), ("backoffLimit", 6), ("suspend", False)):
         spec.setdefault(name, value)
     spec.setdefault("completionMode", "NonIndexed")
     _default_template(spec)
@@ -262,6 +285,7 @@ DEFAULTERS: dict[str, Defaulter] = {
     "/nodes": _default_node,
     "/events": _default_event,
     "/persistentvolumeclaims": _default_claim,
+    "/limitranges": _default_limit_range,
     "/persistentvolumes": _default_volume_object,
     "scheduling.k8s.io/priorityclasses": _default_priority_class,
     "networking.k8s.io/networkpolicies": _default_network_policy,

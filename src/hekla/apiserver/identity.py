@@ -58,6 +58,9 @@ def prepare_metadata(
     drop_empty(metadata)
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = metadata["generateName"][:_GENERATED_MOST] + random_suffix(rng)
+    if not metadata.get("name") and resource.storage == "/limitranges":
+        # parity: the only kind that needs no name.
+        metadata["name"] = uids.next()
     if resource.kind.namespaced:
         metadata["namespace"] = namespace
     else:
@@ -87,6 +90,12 @@ def drop_empty(metadata: Obj) -> None:
     for field in _EMPTY_DROPPED:
         if field in metadata and not metadata[field]:
             del metadata[field]
+
+
+def drop_repeated_owners(metadata: Obj) -> None:
+    owners = metadata.get("ownerReferences")
+    if owners is not None and len(owners) > 1:
+        metadata["ownerReferences"] = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
 
 
 def counts_generations(resource: Resource) -> bool:

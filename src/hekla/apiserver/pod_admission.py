@@ -24,6 +24,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 # A new namespace is given its account by a controller: so long after its creation, pods wait for that.
 _ACCOUNT_PATIENCE = timedelta(seconds=10)
 _ACCOUNTS = "/serviceaccounts"
+_PREEMPTS = "PreemptLowerPriority"
 _CLASSES = f"{PRIORITY_CLASS.group}/{PRIORITY_CLASS.plural}"
 
 
@@ -91,14 +92,28 @@ class PodAdmission:
             found = self._default_class() or {}
             if found:
                 spec["priorityClassName"] = name_of(found)
-        spec["priority"] = found.get("value", 0)
-        spec["preemptionPolicy"] = found.get("preemptionPolicy", "PreemptLowerPriority")
+        for field, shown, value in (
+            ("priority", "integer value of priority", found.get("value", 0)),
+            ("preemptionPolicy", "string value of PreemptionPolicy", found.get("preemptionPolicy", _PREEMPTS)),
+        ):
+            given = spec.get(field)
+            if given is not None and given != value:
+                why = f"the {shown} ({given}) must not be provided in pod spec; priority admission controller computed"
+                raise _forbidden(pod, f"{why} {value} from the given PriorityClass name")
+            spec[field] = value
 
     def _default_class(self) -> Obj | None:
         for entry in self._store.entries(_CLASSES):
             if b'"globalDefault":true' in entry.value:
                 return entry.decode()
         return None
+
+
+def carry_priority(new: Obj, old: Obj) -> None:
+    """What admission gave a pod stays where an update leaves it unsaid."""
+    for field in ("priority", "preemptionPolicy"):
+        if field in old["spec"]:
+            new.setdefault("spec", {}).setdefault(field, old["spec"][field])
 
 
 def mount_token(spec: Obj, new_name: str) -> None:

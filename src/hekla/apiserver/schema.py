@@ -130,7 +130,7 @@ def _fill_shape(node: Node, schema: Obj, lookup: Lookup | None) -> None:
     node.open = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     node.int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
-    node.is_text = node.type == "string" and node.format != "byte"
+    node.is_text = node.type == "string" and node.format not in ("byte", "date-time")
 
 
 def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 from hekla.api.kinds import Obj
 from hekla.api.quantity import InvalidQuantity, canonical
 from hekla.apiserver.schema import Node
+from hekla.apiserver.times import time_fault
 
 _SCALARS: dict[str, tuple[type, ...]] = {"integer": (int,), "boolean": (bool,), "int-or-string": (int, str)}
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_INT32 = 2**31
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*")
 _GO_VALUES: dict[type, str] = {str: "string", list: "array", dict: "object"}
 
 
@@ -58,6 +60,8 @@ def _decode_value(value: Any, node: Node, unknown: list[str], path: str, parent:
             raise _wrong(value, node, path, parent)
         if node.format == "byte":
             _check_base64(value)
+        elif node.format == "date-time":
+            _check_time(value, node)
     elif type_ == "object":
         if type(value) is not dict:
             raise _wrong(value, node, path, parent)
@@ -70,16 +74,49 @@ def _decode_value(value: Any, node: Node, unknown: list[str], path: str, parent:
             raise _wrong(value, node, path, parent)
         if node.items is not None:
             _decode_list(value, node.items, unknown, path, parent)
-    elif type(value) not in _SCALARS.get("int-or-string" if node.int_or_string else type_, (type(value),)):
+    elif not _is_scalar(value, node):
         raise _wrong(value, node, path, parent)
+
+
+def _is_scalar(value: Any, node: Node) -> bool:
+    wanted = _SCALARS.get("int-or-string" if node.int_or_string else node.type)
+    if wanted is not None and type(value) not in wanted:
+        return False
+    small = node.format == "int32" or node.int_or_string
+    return not small or type(value) is not int or -_INT32 <= value < _INT32
 
 
 def _check_base64(text: str) -> None:
     try:
         base64.b64decode(text, validate=True)
     except ValueError:
-        good = len(_BASE64.match(text)[0])  # type: ignore[index]
-        raise WrongType(f"illegal base64 data at input byte {good}") from None
+        # Go reads over the ends of lines.
+        written = text.replace("\r", "").replace("\n", "")
+        if written != text:
+            _check_base64(written)
+            return
+        raise WrongType(f"illegal base64 data at input byte {_wrong_byte(text)}") from None
+
+
+def _wrong_byte(text: str) -> int:
+    """Where Go stops to read base64."""
+    good = len(_BASE64.match(text)[0])  # type: ignore[index]
+    place = good % 4
+    if good == len(text):
+        return good - place
+    if text[good] != "=" or place < 2:
+        return good
+    if place == 3:
+        return good + 1
+    if good + 1 == len(text):
+        return len(text)
+    return good + 2 if text[good + 1] == "=" else good
+
+
+def _check_time(text: str, node: Node) -> None:
+    fault = time_fault(text, micro=node.name.endswith(".MicroTime"))
+    if fault:
+        raise WrongType(fault)
 
 
 def _decode_map(value: dict[str, Any], node: Node, unknown: list[str], path: str, parent: Node) -> None:
@@ -98,14 +135,16 @@ def _decode_map(value: dict[str, Any], node: Node, unknown: list[str], path: str
 
 
 def _decode_list(value: list[Any], node: Node, unknown: list[str], path: str, parent: Node) -> None:
+    # parity: Go decodes null in a list as the element's zero value.
     if node.type == "string":
-        for below in value:
-            if type(below) is not str:
+        for index, below in enumerate(value):
+            if below is None:
+                value[index] = ""
+            elif type(below) is not str:
                 raise _wrong(below, node, path, parent)
         return
     for index, below in enumerate(value):
         if below is None:
-            # Go decodes null in a list as the element's zero value.
             value[index] = {} if node.type == "object" else [] if node.type == "array" else 0
         else:
             _decode_value(below, node, unknown, f"{path}[{index}]", parent)
@@ -124,8 +163,14 @@ def _wrong(value: Any, node: Node, path: str, parent: Node) -> WrongType:
     owner = parent.name.rpartition(".")[2]
     dotted = "".join(part if "]" not in part else part.partition("]")[2] for part in path.split("["))
     return WrongType(
-        f"json: cannot unmarshal {_go_value(value)} into Go struct field {owner}.{dotted} of type {_go(node)}"
+        f"json: cannot unmarshal {_shown(value, node)} into Go struct field {owner}.{dotted} of type {_go(node)}"
     )
+
+
+def _shown(value: Any, node: Node) -> str:
+    """A number that is none of the wanted ones is shown, other values are named."""
+    kind = _go_value(value)
+    return f"number {value}" if kind == "number" and (node.type == "integer" or node.int_or_string) else kind
 
 
 def _go_value(value: Any) -> str:

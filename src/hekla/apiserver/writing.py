@@ -26,9 +26,16 @@ from hekla.apiserver.claim_admission import ClaimAdmission
 from hekla.apiserver.defaults import DEFAULTERS, default_pod_status
 from hekla.apiserver.definitions import load_definitions
 from hekla.apiserver.deleting import DeleteOptions, check_preconditions, decide_delete, is_finished
-from hekla.apiserver.identity import Uids, bump_generation, carry_metadata, drop_empty, prepare_metadata
+from hekla.apiserver.identity import (
+    Uids,
+    bump_generation,
+    carry_metadata,
+    drop_empty,
+    drop_repeated_owners,
+    prepare_metadata,
+)
 from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
-from hekla.apiserver.pod_admission import PodAdmission
+from hekla.apiserver.pod_admission import PodAdmission, carry_priority
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
 from hekla.apiserver.rules import rule_problems
@@ -47,6 +54,7 @@ from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, InternalError, Invalid, MethodNotAllowed
 
 _encode = msgspec.json.Encoder().encode
+_PODS = "/pods"
 _SERVICES = "/services"
 _NOTHING = frozenset[str]()
 # Of many objects in one request, so many are prepared before others get their turn.
@@ -168,14 +176,14 @@ class Writer:
         # 2. Admission: the built-in kind first, then ours.
         if kind.namespaced:
             self._check_namespace(resource, namespace, str(obj["metadata"].get("name", "")))
-        if resource.storage == "/pods":
+        if resource.storage == _PODS:
             await self._pods.admit(obj)
         elif resource.storage == "/persistentvolumeclaims":
             self._claims.admit(obj)
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
             obj = await self._mutate(resource, "CREATE", obj, None, options)
-        if resource.storage == "/pods":
+        if resource.storage == _PODS:
             default_pod_status(obj)
         # 3. Everything that is wrong with it, at once.
         self._check(resource, obj, None)
@@ -237,6 +245,8 @@ class Writer:
         carry_metadata(new, old)
         if resource.storage == _SERVICES and not subresource:
             carry_service(new, old)
+        if resource.storage == _PODS and not subresource:
+            carry_priority(new, old)
         if resource.has_status and not subresource:
             _keep(new, old, "status")
         self._default(resource, new)
@@ -308,6 +318,7 @@ class Writer:
         except WrongType as error:
             raise Malformed(kind, str(error)) from None
         drop_empty(obj["metadata"])
+        drop_repeated_owners(obj["metadata"])
         if not options.quiet:
             _report(kind, unknown, options)
 
@@ -323,15 +334,16 @@ class Writer:
                 defaulter(obj)
 
     def _check(self, resource: Resource, obj: Obj, old: Obj | None, as_it_was: frozenset[str] = _NOTHING) -> None:
-        """What got in under older rules must not keep its object from being reported on or deleted."""
-        problems = validate_metadata(obj, resource.kind) if "metadata" not in as_it_was else []
-        if not resource.is_custom and resource.storage != DEFINITIONS_RESOURCE:
-            problems += validate_finalizers(obj)
+        """What got in under older rules must not keep its object from being reported on, changed or deleted."""
+        problems = _metadata_problems(resource, obj) if "metadata" not in as_it_was else []
+        if problems and old is not None:
+            known = _metadata_problems(resource, old)
+            problems = [each for each in problems if each not in known]
         if resource.is_custom:
             fields = {name: value for name, value in obj.items() if name != "metadata"}
             problems += check(fields, resource.schema, old=old, but=alike.right(obj, resource.schema, as_it_was))
             problems += rule_problems(obj, resource.schema, problems, old)
-        elif "spec" not in as_it_was:
+        elif "spec" not in as_it_was and not (old is not None and _says_the_same(obj, old, as_it_was)):
             validator = VALIDATORS.get(resource.storage)
             problems += validator(obj) if validator is not None else []
         if old is None:
@@ -415,6 +427,18 @@ def _value_or_refusal(result: Entry | Exception | None) -> bytes | ApiError:
         return result
     assert result is not None
     raise result
+
+
+def _metadata_problems(resource: Resource, obj: Obj) -> list[Problem]:
+    problems = validate_metadata(obj, resource.kind)
+    if resource.is_custom or resource.storage == DEFINITIONS_RESOURCE:
+        return problems
+    return problems + validate_finalizers(obj)
+
+
+def _says_the_same(new: Obj, old: Obj, as_it_was: frozenset[str]) -> bool:
+    """But for its metadata: kinds without a spec have what they say beside it."""
+    return all(name in as_it_was for name in {*new, *old} if name != "metadata")
 
 
 def _in_common(new: Obj, old: Obj) -> frozenset[str]:

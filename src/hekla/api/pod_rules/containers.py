@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hekla.api.field import Problem, duplicate, forbidden, invalid, not_found, required
+from hekla.api.field_rules import choice_or_absent_problems, choice_problems, port_name_faults, range_problems
 from hekla.api.kinds import Obj
 from hekla.api.pod_rules.environment import env_from_problems, env_problems
 from hekla.api.pod_rules.handlers import lifecycle_problems, probe_problems
 from hekla.api.pod_rules.resources import resource_problems
 from hekla.api.pod_rules.security import security_problems
 from hekla.api.pod_rules.volumes import mount_problems, own_name_problems
-from hekla.api.pod_rules.words import choice_problems, port_name_faults, range_problems
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -27,7 +27,7 @@ def containers_problems(spec: Obj, path: str, volumes: set[str]) -> list[Problem
         where = f"{path}.containers[{index}]"
         problems += _common_problems(container, where, names, volumes, host=bool(spec.get("hostNetwork")))
         problems += lifecycle_problems(container, where, grace) + probe_problems(container, where)
-        problems += choice_problems(container, "restartPolicy", where, _RESTARTS)
+        problems += choice_or_absent_problems(container, "restartPolicy", where, _RESTARTS)
     problems += _host_port_conflicts(spec.get("containers") or [], f"{path}.containers")
     for index, container in enumerate(spec.get("initContainers") or ()):
         where = f"{path}.initContainers[{index}]"
@@ -41,7 +41,7 @@ def _init_problems(container: Obj, path: str, grace: int | None) -> list[Problem
         return lifecycle_problems(container, path, grace) + probe_problems(container, path)
     running = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
     problems = [forbidden(f"{path}.{one}", _ONLY_SIDECARS) for one in running if container.get(one) is not None]
-    return problems + choice_problems(container, "restartPolicy", path, _RESTARTS)
+    return problems + choice_or_absent_problems(container, "restartPolicy", path, _RESTARTS)
 
 
 def _common_problems(container: Obj, path: str, names: set[str], volumes: set[str], *, host: bool) -> list[Problem]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from hekla.api.field import Problem, invalid, required, unsupported
+from hekla.api.field_rules import key_problems, subdomain_field_problems
 from hekla.api.kinds import Obj
-from hekla.api.pod_rules.words import key_problems, subdomain_field_problems
 from hekla.api.quantity import InvalidQuantity, parse
 
 _NAME = re.compile(r"[ -<>-~]+")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from hekla.api.field import Problem, forbidden, invalid, required
+from hekla.api.field_rules import choice_problems, no_less_than_zero, target_port_problems
 from hekla.api.kinds import Obj
-from hekla.api.pod_rules.words import choice_problems, no_less_than_zero, target_port_problems
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _SCHEMES = ("HTTP", "HTTPS")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hekla.api.field import Problem, duplicate, forbidden, invalid, required, unsupported
+from hekla.api.field import Problem, duplicate, invalid, required, unsupported
+from hekla.api.field_rules import (
+    choice_or_absent_problems,
+    choice_problems,
+    qualified_field_problems,
+)
 from hekla.api.kinds import Obj
-from hekla.api.names import label_problems, label_value_problems
-from hekla.api.pod_rules.words import choice_problems, label_map_problems, qualified_field_problems
+from hekla.api.names import label_problems, label_value_problems, subdomain_problems
+from hekla.api.selector_rules import requirement_problems, selector_problems, value_problems
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _WHEN = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES = ("Honor", "Ignore")
-_NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
-_ONE_VALUE = "must be specified single value when `operator` is 'Lt' or 'Gt'"
 
 
 def affinity_problems(affinity: Obj, path: str) -> list[Problem]:
@@ -49,7 +51,7 @@ def spread_problems(constraints: list[Obj], path: str) -> list[Problem]:
             where = f"{path}[{first}].{{topologyKey, whenUnsatisfiable}}"
             problems.append(duplicate(where, f'"{{{pair[0]}, {pair[1]}}}"'))
         seen.add(pair)
-        problems += _selector_problems(constraint.get("labelSelector"), f"{path}[{index}].labelSelector")
+        problems += selector_problems(constraint.get("labelSelector"), f"{path}[{index}].labelSelector")
     return problems
 
 
@@ -76,7 +78,7 @@ def _constraint_problems(constraint: Obj, path: str) -> list[Problem]:
         why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
         problems.append(invalid(f"{path}.minDomains", domains, why))
     for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        problems += choice_problems(constraint, field, path, _POLICIES)
+        problems += choice_or_absent_problems(constraint, field, path, _POLICIES)
     return problems
 
 
@@ -87,7 +89,7 @@ def _toleration_problems(toleration: Obj, path: str) -> list[Problem]:
     problems = qualified_field_problems(key, f"{path}.key") if key else []
     if not key and operator != "Exists":
         why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        problems.append(invalid(f"{path}.operator", operator or "Equal", why))
+        problems.append(invalid(f"{path}.operator", operator, why))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         problems.append(invalid(f"{path}.effect", effect, why))
@@ -106,18 +108,22 @@ def _node_affinity_problems(affinity: Obj, path: str) -> list[Problem]:
     problems: list[Problem] = []
     needed = affinity.get(_REQUIRED)
     if needed is not None:
-        where = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        if not needed.get("nodeSelectorTerms"):
-            problems.append(required(where, "must have at least one node selector term"))
-        for index, term in enumerate(needed.get("nodeSelectorTerms") or ()):
-            problems += _node_term_problems(term, f"{where}[{index}]")
+        problems += node_selector_problems(needed, f"{path}.{_REQUIRED}")
     return problems + _weighted_problems(affinity, path, "preference", _node_term_problems)
+
+
+def node_selector_problems(selector: Obj, path: str) -> list[Problem]:
+    where, terms = f"{path}.nodeSelectorTerms", selector.get("nodeSelectorTerms") or ()
+    problems = [] if terms else [required(where, "must have at least one node selector term")]
+    for index, term in enumerate(terms):
+        problems += _node_term_problems(term, f"{where}[{index}]") + value_problems(term, f"{where}[{index}]")
+    return problems
 
 
 def _node_term_problems(term: Obj, path: str) -> list[Problem]:
     problems: list[Problem] = []
     for index, one in enumerate(term.get("matchExpressions") or ()):
-        problems += _requirement_problems(one, f"{path}.matchExpressions[{index}]", numbers=True)
+        problems += requirement_problems(one, f"{path}.matchExpressions[{index}]", numbers=True)
     for index, one in enumerate(term.get("matchFields") or ()):
         where = f"{path}.matchFields[{index}]"
         if one.get("operator") not in ("In", "NotIn"):
@@ -127,12 +133,14 @@ def _node_term_problems(term: Obj, path: str) -> list[Problem]:
             problems.append(required(f"{where}.values", why))
         if one.get("key") != "metadata.name":
             problems.append(invalid(f"{where}.key", one.get("key") or "", "not a valid field selector key"))
+        for position, value in enumerate(one.get("values") or ()):
+            problems += [invalid(f"{where}.values[{position}]", value, why) for why in subdomain_problems(value)]
     return problems
 
 
 def _pod_term_problems(term: Obj, path: str) -> list[Problem]:
-    problems = _selector_problems(term.get("labelSelector"), f"{path}.labelSelector")
-    problems += _selector_problems(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    problems = selector_problems(term.get("labelSelector"), f"{path}.labelSelector")
+    problems += selector_problems(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for name in term.get("namespaces") or ():
         problems += [invalid(f"{path}.namespace", name, why) for why in label_problems(name)]
     key = str(term.get("topologyKey") or "")
@@ -151,30 +159,3 @@ def _weighted_problems(
             problems.append(invalid(f"{where}.weight", weight, "must be in the range 1-100"))
         problems += inner(one.get(field) or {}, f"{where}.{field}")
     return problems
-
-
-def _selector_problems(selector: Obj | None, path: str) -> list[Problem]:
-    if selector is None:
-        return []
-    problems = label_map_problems(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, one in enumerate(selector.get("matchExpressions") or ()):
-        problems += _requirement_problems(one, f"{path}.matchExpressions[{index}]")
-    return problems
-
-
-def _requirement_problems(one: Obj, path: str, *, numbers: bool = False) -> list[Problem]:
-    """With `numbers` an operator may compare them."""
-    operator, values = str(one.get("operator") or ""), one.get("values") or []
-    problems: list[Problem] = []
-    if operator in ("In", "NotIn"):
-        if not values:
-            problems.append(required(f"{path}.values", _VALUES))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            problems.append(forbidden(f"{path}.values", _NO_VALUES))
-    elif numbers and operator in ("Lt", "Gt"):
-        if len(values) != 1:
-            problems.append(required(f"{path}.values", _ONE_VALUE))
-    else:
-        problems.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    return problems + qualified_field_problems(str(one.get("key") or ""), f"{path}.key")

@@ -6,11 +6,8 @@ from typing import Any
 
 from hekla.api.field import Problem, forbidden, invalid, required
 from hekla.api.kinds import Obj
-from hekla.api.names import label_key_problems
 from hekla.api.quantity import InvalidQuantity, canonical, parse
-
-_STANDARD = ("cpu", "memory", "ephemeral-storage")
-_HUGE_PAGES = "hugepages-"
+from hekla.api.resource_names import HUGE_PAGES, container_name_problems, may_overcommit
 
 
 def resource_problems(resources: Obj, path: str) -> list[Problem]:
@@ -25,11 +22,13 @@ def resource_problems(resources: Obj, path: str) -> list[Problem]:
         for name, amount in amounts.items():
             where = f"{path}.{which}[{name}]"
             problems += (
-                _name_problems(name, where) + amount_problems(amount, where) + _whole_problems(name, amount, where)
+                container_name_problems(name, where)
+                + amount_problems(amount, where)
+                + _whole_problems(name, amount, where)
             )
             if which == "requests":
                 problems += _against_limit(name, amount, limits, path)
-    if any(name.startswith(_HUGE_PAGES) for name in requests) and not {"cpu", "memory"} & set(requests):
+    if any(name.startswith(HUGE_PAGES) for name in requests) and not {"cpu", "memory"} & set(requests):
         problems.append(forbidden(path, "HugePages require cpu or memory"))
     return problems
 
@@ -48,51 +47,27 @@ def _against_limit(name: str, amount: Any, limits: Obj, path: str) -> list[Probl
         return []
     if limit is None:
         missing = "Limit must be set for non overcommitable resources"
-        return [] if _may_overcommit(name) else [required(f"{path}.limits", missing)]
-    if not _may_overcommit(name) and asked != limit:
+        return [] if may_overcommit(name) else [required(f"{path}.limits", missing)]
+    if not may_overcommit(name) and asked != limit:
         why = f"must be equal to {name} limit of {canonical(limits[name])}"
-    elif asked > limit >= 0:
+    elif asked > limit:
         why = f"must be less than or equal to {name} limit of {canonical(limits[name])}"
     else:
         return []
     return [invalid(f"{path}.requests", canonical(amount), why)]
 
 
-def _name_problems(name: str, path: str) -> list[Problem]:
-    if name in _STANDARD or name.startswith(_HUGE_PAGES):
-        return []
-    faults = label_key_problems(name)
-    if faults:
-        return (
-            [*(invalid(path, name, why) for why in faults), invalid(path, name, _NOT_EXTENDED)] if "/" in name else []
-        )
-    if "/" in name:
-        return []
-    return [
-        invalid(path, name, "must be a standard resource type or fully qualified"),
-        invalid(path, name, "must be a standard resource for containers"),
-    ]
-
-
-_NOT_EXTENDED = "doesn't follow extended resource name standard"
-
-
 def _whole_problems(name: str, amount: Any, path: str) -> list[Problem]:
     """Devices come whole, huge pages in pages."""
     try:
         value = parse(amount)
-        if name.startswith(_HUGE_PAGES):
-            size = parse(name.removeprefix(_HUGE_PAGES))
+        if name.startswith(HUGE_PAGES):
+            size = parse(name.removeprefix(HUGE_PAGES))
             fits = size > 0 and value % size == 0
             text = f"{canonical(amount)} is not positive integer multiple of {name}"
             return [] if fits else [invalid(path, canonical(amount), text)]
     except InvalidQuantity:
         return []
-    if _may_overcommit(name) or value == value.to_integral_value():
+    if may_overcommit(name) or value == value.to_integral_value():
         return []
     return [invalid(path, canonical(amount), "must be an integer")]
-
-
-def _may_overcommit(name: str) -> bool:
-    """Whether pods may be promised less of it than they may use."""
-    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith(_HUGE_PAGES)

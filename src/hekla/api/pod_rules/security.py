@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from hekla.api.field import Problem, duplicate, invalid, required
+from hekla.api.field_rules import MOST_INT32, choice_or_absent_problems, choice_problems, range_problems
 from hekla.api.kinds import Obj
-from hekla.api.pod_rules.words import MOST_INT32, choice_problems, range_problems
 
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
@@ -14,6 +14,8 @@ _SYSCTL_TEXT = (
     "must have at most 253 characters and match regex "
     r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 )
+# Settings of a namespace that a pod may share with its node.
+_OF_THE_HOST = ((("net.",), "hostNetwork"), (("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."), "hostIPC"))
 _PRIVILEGED = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
 # How a security context is shown as a whole, in this order.
 _SHOWN = (
@@ -34,22 +36,22 @@ def pod_security_problems(spec: Obj, path: str) -> list[Problem]:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         problems.append(invalid(f"{where}.shareProcessNamespace", True, why))
-    problems += _sysctl_problems(context.get("sysctls") or [], f"{where}.sysctls")
-    problems += choice_problems(context, "fsGroupChangePolicy", where, ("Always", "OnRootMismatch"))
+    problems += _sysctl_problems(context.get("sysctls") or [], f"{where}.sysctls", spec)
+    problems += choice_or_absent_problems(context, "fsGroupChangePolicy", where, ("Always", "OnRootMismatch"))
     return problems + _profile_problems(context.get("seccompProfile"), f"{where}.seccompProfile")
 
 
 def security_problems(container: Obj, path: str) -> list[Problem]:
     context, where = container.get("securityContext") or {}, f"{path}.securityContext"
     problems = range_problems(context, "runAsUser", where, 0) + range_problems(context, "runAsGroup", where, 0)
-    problems += choice_problems(context, "procMount", where, ("Default", "Unmasked"))
+    problems += choice_or_absent_problems(context, "procMount", where, ("Default", "Unmasked"))
     if context.get("allowPrivilegeEscalation") is False and context.get("privileged"):
         shown = {field: context.get(field[0].lower() + field[1:]) for field in _SHOWN}
         problems.append(invalid(where, shown, _PRIVILEGED))
     return problems + _profile_problems(context.get("seccompProfile"), f"{where}.seccompProfile")
 
 
-def _sysctl_problems(sysctls: list[Obj], path: str) -> list[Problem]:
+def _sysctl_problems(sysctls: list[Obj], path: str, spec: Obj) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
@@ -60,6 +62,11 @@ def _sysctl_problems(sysctls: list[Obj], path: str) -> list[Problem]:
             problems.append(invalid(where, name, _SYSCTL_TEXT))
         elif name in seen:
             problems.append(duplicate(where, f'"{name}"'))
+        problems += [
+            invalid(where, name, f"may not be specified when '{field}' is true")
+            for prefixes, field in _OF_THE_HOST
+            if name.replace("/", ".").startswith(prefixes) and spec.get(field)
+        ]
         seen.add(name)
     return problems
 

@@ -7,14 +7,7 @@ import re
 import msgspec
 
 from hekla.api.field import Problem, duplicate, forbidden, invalid, required, unsupported
-from hekla.api.kinds import Obj
-from hekla.api.names import label_key_problems, label_problems
-from hekla.api.pod_rules.containers import containers_problems
-from hekla.api.pod_rules.placement import affinity_problems, spread_problems, toleration_problems
-from hekla.api.pod_rules.resources import amount_problems
-from hekla.api.pod_rules.security import pod_security_problems
-from hekla.api.pod_rules.volumes import volume_problems
-from hekla.api.pod_rules.words import (
+from hekla.api.field_rules import (
     address_problems,
     choice_problems,
     label_map_problems,
@@ -22,6 +15,13 @@ from hekla.api.pod_rules.words import (
     range_problems,
     subdomain_field_problems,
 )
+from hekla.api.kinds import Obj
+from hekla.api.names import label_key_problems, label_problems
+from hekla.api.pod_rules.containers import containers_problems
+from hekla.api.pod_rules.placement import affinity_problems, spread_problems, toleration_problems
+from hekla.api.pod_rules.resources import amount_problems
+from hekla.api.pod_rules.security import pod_security_problems
+from hekla.api.pod_rules.volumes import volume_problems
 from hekla.api.remembered import remembered
 
 _decode = msgspec.json.Decoder().decode
@@ -106,9 +106,7 @@ def _name_problems(spec: Obj, path: str) -> list[Problem]:
     problems: list[Problem] = []
     for field in ("hostname", "subdomain"):
         name = str(spec.get(field) or "")
-        if "." in name and field == "hostname":
-            problems.append(invalid(f"{path}.{field}", name, "must not contain dots"))
-        elif name:
+        if name:
             problems += [invalid(f"{path}.{field}", name, why) for why in label_problems(name)]
     return problems
 
@@ -130,12 +128,19 @@ def _dns_problems(spec: Obj, path: str) -> list[Problem]:
     for index, server in enumerate(servers):
         problems += address_problems(server, f"{path}.nameservers[{index}]")
     for index, search in enumerate(config.get("searches") or ()):
-        if search != "." and not _SEARCH.fullmatch(search.removesuffix(".")):
-            problems.append(invalid(f"{path}.searches[{index}]", search, _SEARCH_TEXT))
+        problems += _search_problems(search, f"{path}.searches[{index}]")
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             problems.append(required(f"{path}.options[{index}]", "must not be empty"))
     return problems
+
+
+def _search_problems(search: str, path: str) -> list[Problem]:
+    if search == ".":
+        return []
+    name = search.removesuffix(".")
+    problems = [invalid(path, search, "must be no more than 253 characters")] if len(name) > 253 else []
+    return problems if _SEARCH.fullmatch(name) else [*problems, invalid(path, search, _SEARCH_TEXT)]
 
 
 def _gate_problems(spec: Obj, path: str) -> list[Problem]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hekla.api.claim_rules import claim_problems
 from hekla.api.field import Problem, duplicate, forbidden, invalid, not_found, required
+from hekla.api.field_rules import choice_problems, relative_path_problems, step_back_problems
 from hekla.api.kinds import Obj
 from hekla.api.names import label_problems
 from hekla.api.pod_rules.environment import amount_field_problems, field_problems
-from hekla.api.pod_rules.words import choice_problems, relative_path_problems, step_back_problems
 from hekla.api.quantity import InvalidQuantity, parse
 
 _PATH_TYPES = (
@@ -27,13 +28,16 @@ _SOURCE_NAMES: dict[str, str] = {
 
 
 def volume_problems(spec: Obj, path: str) -> tuple[list[Problem], set[str]]:
-    """What is wrong with the volumes, and the names there are."""
+    """What is wrong with the volumes, and the names of those with which nothing is."""
     problems: list[Problem] = []
-    names: set[str] = set()
+    taken: set[str] = set()
+    usable: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
-        problems += own_name_problems(volume, f"{path}[{index}].name", names)
-        problems += _source_problems(volume, f"{path}[{index}]")
-    return problems, names
+        found = own_name_problems(volume, f"{path}[{index}].name", taken) + source_problems(volume, f"{path}[{index}]")
+        if not found:
+            usable.add(volume["name"])
+        problems += found
+    return problems, usable
 
 
 def mount_problems(container: Obj, path: str, volumes: set[str]) -> list[Problem]:
@@ -76,7 +80,7 @@ def _below_mount_problems(mount: Obj, path: str, where: str) -> list[Problem]:
     return problems + choice_problems(mount, "mountPropagation", path, _PROPAGATIONS)
 
 
-def _source_problems(volume: Obj, path: str) -> list[Problem]:
+def source_problems(volume: Obj, path: str) -> list[Problem]:
     sources = [field for field, value in volume.items() if field != "name" and value is not None]
     problems = [forbidden(f"{path}.{one}", "may not specify more than 1 volume type") for one in sorted(sources)[1:]]
     for source in sources:
@@ -107,6 +111,8 @@ def _content_problems(source: str, content: Obj, path: str) -> list[Problem]:
             return [] if content.get("driver") else [required(f"{path}.driver")]
         case "nfs":
             return _nfs_problems(content, path)
+        case "ephemeral":
+            return _ephemeral_problems(content, path)
     return []
 
 
@@ -122,12 +128,26 @@ def _item_problems(content: Obj, path: str) -> list[Problem]:
 
 def _projected_problems(content: Obj, path: str) -> list[Problem]:
     problems: list[Problem] = []
+    targets: set[str] = set()
     for index, source in enumerate(content.get("sources") or ()):
         for kind in ("secret", "configMap"):
             given, where = source.get(kind), f"{path}.sources[{index}].{kind}"
             if given is not None:
                 problems += ([] if given.get("name") else [required(f"{where}.name")]) + _item_problems(given, where)
+        problems += _downward_problems(source.get("downwardAPI") or {}, f"{path}.sources[{index}].downwardAPI")
+        for given in source.values():
+            for target in [str(item.get("path") or "") for item in (given or {}).get("items") or ()]:
+                if target and target in targets:
+                    problems.append(invalid(path, target, "conflicting duplicate paths"))
+                targets.add(target)
     return problems
+
+
+def _ephemeral_problems(content: Obj, path: str) -> list[Problem]:
+    template = content.get("volumeClaimTemplate")
+    if template is None:
+        return [required(f"{path}.volumeClaimTemplate")]
+    return claim_problems(template.get("spec") or {}, f"{path}.volumeClaimTemplate.spec")
 
 
 def _downward_problems(content: Obj, path: str) -> list[Problem]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hekla.api.field_rules import subdomain_field_problems
 from hekla.api.kinds import CLUSTER_ROLE, ROLE, Obj
+from hekla.api.names import path_segment_problems
 from hekla.apiserver.access.rbac import RBAC_GROUP
 from hekla.apiserver.invalid import Problem, invalid, required, unsupported
 
@@ -87,7 +89,9 @@ def _binding_problems(binding: Obj, kinds: tuple[str, ...], *, namespaced: bool)
         problems.append(unsupported("roleRef.apiGroup", reference.get("apiGroup"), (RBAC_GROUP,)))
     if reference.get("kind") not in kinds:
         problems.append(unsupported("roleRef.kind", reference.get("kind") or "", kinds))
-    if not reference.get("name"):
+    name = reference.get("name") or ""
+    problems += [invalid("roleRef.name", name, why) for why in path_segment_problems(name)]
+    if not name:
         problems.append(required("roleRef.name"))
     for index, subject in enumerate(binding.get("subjects") or ()):
         problems += _subject_problems(subject, f"subjects[{index}]", namespaced=namespaced)
@@ -101,6 +105,8 @@ def _subject_problems(subject: Obj, path: str, *, namespaced: bool) -> list[Prob
     kind, group = subject.get("kind"), subject.get("apiGroup") or ""
     if kind not in _SUBJECTS:
         return [*problems, unsupported(f"{path}.kind", kind or "", _SUBJECTS)]
+    if kind == "ServiceAccount" and subject.get("name"):
+        problems += subdomain_field_problems(subject["name"], f"{path}.name")
     wanted = "" if kind == "ServiceAccount" else RBAC_GROUP
     if group != wanted:
         problems.append(unsupported(f"{path}.apiGroup", group, (wanted,)))
