@@ -20,7 +20,7 @@ from hekla.client.partial import follow_partly
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, Request, StreamedAnswer
 from hekla.client.watch import follow, watch_many
-from hekla.errors import Expired, TooManyRequests
+from hekla.errors import Expired, Forbidden, TooManyRequests
 from tests.apiserver.rig import WIDGET, Rig, config_map, soon, with_server
 from tests.transports import Cutting, Disturbed, refusal
 
@@ -231,6 +231,26 @@ def test_a_kind_that_is_served_at_last_is_seen_within_moments(partly: bool) -> N
         await asyncio.wait_for(first, 2.0)
 
     with_server(scenario)
+
+
+def test_who_may_not_read_a_kind_says_so_once_with_the_remedy_and_goes_on_trying(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        allowed = asyncio.Event()
+
+        async def refuse(_: str) -> Answer | None:
+            return None if allowed.is_set() else refusal(Forbidden("configmaps is forbidden"))
+
+        news = follow(Client(Disturbed(rig.client.transport, refuse)), CONFIG_MAP, rng=random.Random(1))
+        first = asyncio.create_task(anext(news))
+        await asyncio.sleep(600)
+        allowed.set()
+        await first
+
+    with_server(scenario)
+    (told,) = [record.message for record in caplog.records if "cannot be read" in record.message]
+    assert "kind=configmaps error='configmaps is forbidden: `hekla install` gives" in told
 
 
 def test_a_server_that_says_when_to_come_again_is_asked_about_then() -> None:

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Protocol, TypeVar
 
 from hekla.api.kinds import Kind
-from hekla.errors import ApiError, Disconnected, Expired, HeklaError, NotFound
+from hekla.errors import ApiError, Disconnected, Expired, Forbidden, HeklaError, NotFound
 from hekla.log import get_logger
 
 log = get_logger("client")
@@ -21,6 +21,7 @@ log = get_logger("client")
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 10.0
 _LONGEST_UNTIL_SERVED = 1.0
+_FAILURES_TOLD = 6  # in a row, some three seconds of them: what passes by itself is over by then
 
 News = TypeVar("News", covariant=True)
 
@@ -43,9 +44,9 @@ async def follow_source(
 ) -> AsyncIterator[News]:
     """First what is listed, then every change for ever. Only cancelling ends it; errors are waited out.
 
-    `on_trouble` hears of each failed attempt, for those who want to tell a person.
+    `on_trouble` hears of each failed attempt, for those who want to tell a person; else the log does, when it lasts.
     """
-    kind, revision, delay = source.kind.plural, "", _FIRST_DELAY
+    kind, revision, delay, failures = source.kind.plural, "", _FIRST_DELAY, 0
     while True:
         trouble: HeklaError | None = None
         try:
@@ -55,7 +56,7 @@ async def follow_source(
                     revision = reached
             async with aclosing(source.watched(revision)) as stream:
                 async for news, reached in stream:
-                    revision, delay = reached, _FIRST_DELAY
+                    revision, delay, failures = reached, _FIRST_DELAY, 0
                     if news is not None:
                         yield news
         except Expired:
@@ -63,12 +64,21 @@ async def follow_source(
             revision = ""
         except (Disconnected, ApiError) as error:
             log.debug("watch broken, resuming", kind=kind, revision=revision, error=error)
+            trouble = error
+            failures += 1
             if on_trouble is not None:
                 on_trouble(error)
-            trouble = error
+            elif failures == _FAILURES_TOLD:
+                log.warning("cannot be read, trying again", kind=kind, error=_with_remedy(error))
         # Spread out, so that a server coming back is not met by everybody at once.
         await asyncio.sleep(delay * (0.5 + rng.random()))
         delay = min(delay * 2, _longest_delay(trouble))
+
+
+def _with_remedy(error: HeklaError) -> str:
+    if isinstance(error, Forbidden):
+        return f"{error}: `hekla install` gives our components the rights they need, those of a new version too"
+    return str(error)
 
 
 def _longest_delay(trouble: HeklaError | None) -> float:

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from hekla.client.joining import JoiningTransport
 from hekla.client.rest import Client
+from hekla.client.tls import ResumingContext
 from hekla.client.tokens import Credential, ExecToken, FileToken, FixedToken, TokenSource
 from hekla.client.transport import HttpTransport
 from hekla.clock import SystemClock
@@ -182,7 +183,7 @@ def _with_certificate(user: dict[str, Any], credential: Credential) -> dict[str,
 
 
 def _tls_context(access: Access) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=access.ca_data.decode() if access.ca_data else None)
+    context = ResumingContext.trusting(access.ca_data.decode() if access.ca_data else None)
     if not access.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
