@@ -70,3 +70,41 @@ def test_a_wrong_table_of_images_is_refused_at_once(tmp_path: Path, text: str, s
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+SHARED_CARDS = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: shared}
+spec:
+  minAvailable: 3
+  tasks:
+    - name: part
+      replicas: 3
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+            - name: main
+              image: any
+              command: [sh, -c, "echo card $CUDA_VISIBLE_DEVICES"]
+              resources: {limits: {volcano.sh/gpu-memory: 50}}
+"""
+
+
+def test_pods_share_cards_without_a_word_to_the_scheduler(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(SHARED_CARDS)
+    flags = ["--node-gpus", "2", "--node-gpu-memory", "100", "--data-dir", tmp_path / "data"]
+    command = [HEKLA, "run", tmp_path / "job.yaml", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    assert sorted(line[-6:] for line in done.stdout.splitlines() if "| card" in line) == ["card 0", "card 0", "card 1"]
+
+
+def test_a_job_that_wants_more_of_a_card_than_there_is_exits_with_2_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(SHARED_CARDS.replace("50}", "150}"))
+    flags = ["--node-gpus", "2", "--node-gpu-memory", "100", "--data-dir", tmp_path / "data"]
+    command = [HEKLA, "run", tmp_path / "job.yaml", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environment())
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "a pod asks for 150 of one card, the largest has 100" in done.stderr

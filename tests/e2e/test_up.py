@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.local_cluster import HEKLA, clean_environment, start_cluster
+from tests.e2e.local_cluster import HEKLA, clean_environment, processes_of, running, start_cluster
 from tests.eventually import eventually
 
 
@@ -54,7 +56,14 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [("--port", "99999"), ("--nodes", "-1"), ("--node-gpus", "-3"), ("--node-cpu", "lots")]
+    "flags",
+    [
+        ("--port", "99999"),
+        ("--nodes", "-1"),
+        ("--node-gpus", "-3"),
+        ("--node-gpu-memory", "5"),
+        ("--node-cpu", "lots"),
+    ],
 )
 def test_a_flag_that_makes_no_sense_is_refused(tmp_path: Path, flags: tuple[str, str]) -> None:
     done = hekla("up", "--data-dir", tmp_path / "data", *flags, cwd=tmp_path)
@@ -122,15 +131,37 @@ def test_pods_wait_at_the_gate_of_their_queue_where_that_is_switched_on(tmp_path
         assert cluster.get("pod/pair-t-1")["spec"]["schedulingGates"] == [{"name": GATE}]
 
 
-@pytest.mark.parametrize("detached", [(), ("--detach",)])
-def test_a_full_disk_is_named(tmp_path: Path, detached: tuple[str, ...]) -> None:
-    folder = tmp_path / "small"
+@contextlib.contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "small", folder], check=True)
     try:
-        done = hekla("up", "--data-dir", folder / "data", *detached, cwd=tmp_path)
+        yield folder
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(folder: Path) -> None:
+    with (folder / "everything").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+@pytest.mark.parametrize("detached", [(), ("--detach",)])
+def test_a_full_disk_is_named(tmp_path: Path, detached: tuple[str, ...]) -> None:
+    with small_disk(tmp_path / "small", "64k") as folder:
+        done = hekla("up", "--data-dir", folder / "data", *detached, cwd=tmp_path)
     assert done.returncode == 1
     assert f"error: {folder / 'data'}" in done.stderr
     assert "No space left on device" in done.stderr
+    assert processes_of(folder) == []
+
+
+def test_on_a_disk_that_has_filled_up_everything_is_stopped_all_the_same(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "32m") as folder:
+        with running(folder / "data") as up:
+            assert any("hekla.node.switch" in one for one in processes_of(folder))
+            fill(folder)
+            up.send_signal(signal.SIGINT)
+            assert up.wait(60) == 0
+        assert processes_of(folder) == []

@@ -17,6 +17,7 @@ from tests.eventually import eventually
 PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
+from hekla.errors import UsageError
 from hekla.local.supervisor import Component, ComponentFailed, Supervisor
 from hekla.log import configure_logging
 
@@ -35,11 +36,14 @@ async def curious(ready):
 async def broken(ready):
     raise RuntimeError("no such luck")
 
+async def refusing(ready):
+    raise UsageError("no such luck,\\n  not today")
+
 supervisor = Supervisor(directory / "status.json")
 supervisor.open()
 try:
     names = {"steady": ["a", "b"], "hasty": [f"c{index}" for index in range(40)]}.get(kind, ["a"])
-    run = {"broken": broken, "curious": curious}.get(kind, steady)
+    run = {"broken": broken, "refusing": refusing, "curious": curious}.get(kind, steady)
     kept, other = (os.open(directory / name, os.O_RDWR | os.O_CREAT) for name in ("kept", "other"))
     for name in names:
         supervisor.launch(Component(name, run, directory / f"{name}.log", keeps=(kept,)))
@@ -121,6 +125,14 @@ def test_a_component_that_cannot_start_ends_the_whole_with_its_last_words(tmp_pa
     assert "failed: a could not start (exit 1)" in output
     assert "no such luck" in output
     assert "closed" in output
+
+
+def test_what_cannot_start_is_not_explained_by_what_went_wrong_another_time(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("error: something of yesterday\n")
+    with start(tmp_path, "refusing") as process:
+        output, _ = process.communicate(timeout=100)
+    assert "not today" in output
+    assert "yesterday" not in output
 
 
 def test_a_component_has_open_what_it_is_to_keep_and_nothing_else_of_the_supervisors(tmp_path: Path) -> None:

@@ -93,12 +93,12 @@ class Rig:
             "command": ["sh", "-c", script],
             **overrides.pop("container", {}),
         }
-        labels = overrides.pop("labels", {})
+        marks = {key: overrides.pop(key, {}) for key in ("labels", "annotations")}
         spec = {"nodeName": NODE_NAME, "restartPolicy": "Never", "terminationGracePeriodSeconds": 5, **overrides}
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default", "labels": labels},
+            "metadata": {"name": name, "namespace": "default", **marks},
             "spec": {"containers": [container], **spec},
         }
         return await self.client.create(POD, pod)

@@ -51,11 +51,25 @@ def machine_options(command: Any) -> Any:
     return command
 
 
+def gpu_options(command: Any) -> Any:
+    """What a node tells of its GPUs; `up`, `run` and `node` share these."""
+    for option in (
+        click.option(
+            "--node-gpu-memory",
+            default=0,
+            help="Memory of each GPU, in MiB: pods then share them (volcano.sh/gpu-memory or gpu-number).",
+        ),
+        click.option("--node-gpus", default=0, help="GPUs to declare per node (nvidia.com/gpu)."),
+    ):
+        command = option(command)
+    return command
+
+
 def size_options(command: Any) -> Any:
     """How large the local cluster is; `up` and `run` share these."""
     for option in (
         click.option("--simulated-nodes", default=0, help="Nodes whose pods only pretend to run."),
-        click.option("--node-gpus", default=0, help="GPUs (nvidia.com/gpu) to declare per node."),
+        gpu_options,
         click.option(
             "--node-memory", default="", help="Memory to declare per node, e.g. 8Gi (default: the machine's)."
         ),
@@ -176,10 +190,9 @@ def status(cluster: ClusterOptions, output: str) -> int:
     print_table(["COMPONENT", "PID", "STATUS", "RESTARTS"], rows)
     if nodes:
         click.echo()
-        print_table(
-            ["NODE", "STATUS", "CPU", "MEMORY", "PODS"],
-            [[n["name"], n["status"], n["cpu"], n["memory"], n["pods"]] for n in nodes],
-        )
+        columns = ["name", "status", "cpu", "memory", *(["gpus"] if any(n["gpus"] for n in nodes) else []), "pods"]
+        headers = ["NODE", *(column.upper() for column in columns[1:])]
+        print_table(headers, [[node[column] for column in columns] for node in nodes])
         for note in dict.fromkeys(note for node in nodes for note in node["notes"]):
             click.echo(f"\nnote: {note}")
     return 0
@@ -223,6 +236,7 @@ def _nodes(cluster: ClusterOptions) -> list[dict[str, Any]]:
 
 def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, Any]:
     from hekla.api.core import NODE_NOTES
+    from hekla.api.devices import GPU_NUMBER, NVIDIA_GPU
     from hekla.api.meta import annotations_of
 
     state = node.get("status", {})
@@ -240,6 +254,7 @@ def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, Any
         "status": "Ready" if ready == "True" else "NotReady",
         "cpu": allocatable.get("cpu", ""),
         "memory": allocatable.get("memory", ""),
+        "gpus": int(allocatable.get(NVIDIA_GPU) or allocatable.get(GPU_NUMBER) or 0),
         "pods": len(live),
         "notes": annotations_of(node).get(NODE_NOTES, "").splitlines(),
     }

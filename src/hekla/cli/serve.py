@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from hekla.cli.cluster import machine_options
+from hekla.cli.cluster import gpu_options, machine_options
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.cli.election import election_of, election_options
 from hekla.cli.parameters import Duration, log_level_option
@@ -190,7 +190,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--name", default="", help="The node's name (default: this host's).")
 @click.option("--node-cpu", default="", help="CPUs to declare (default: the machine's).")
 @click.option("--node-memory", default="", help="Memory to declare (default: the machine's).")
-@click.option("--node-gpus", default=0, help="GPUs to declare.")
+@gpu_options
 @machine_options
 @click.option("--simulated-nodes", default=0, help="Be so many nodes whose pods only pretend to run.")
 @click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
@@ -204,8 +204,10 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     Example:  hekla node --kubeconfig ~/.kube/config --name laptop
     """
 
+    from hekla.local.components import validate_gpus
     from hekla.local.running import locked
 
+    validate_gpus(flags["node_gpus"], flags["node_gpu_memory"])
     tls = [flags["tls_cert_file"], flags["tls_private_key_file"], flags["client_ca_file"]]
     if any(tls) and not all(tls):
         raise Misuse("--tls-cert-file, --tls-private-key-file and --client-ca-file belong together")
@@ -221,7 +223,12 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
     async def simulate(ready: Ready) -> None:
         from hekla.node.simulated import SimulatedNode, run_simulated
 
-        size = {"cpu": flags["node_cpu"] or "32", "memory": flags["node_memory"] or "128Gi", "gpus": flags["node_gpus"]}
+        size = {
+            "cpu": flags["node_cpu"] or "32",
+            "memory": flags["node_memory"] or "128Gi",
+            "gpus": flags["node_gpus"],
+            "gpu_memory": flags["node_gpu_memory"],
+        }
         nodes = [SimulatedNode(f"{name}-{index}", **size) for index in range(flags["simulated_nodes"])]
         async with cluster.connection().client() as client:
             await run_simulated(
@@ -243,6 +250,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             cpu=flags["node_cpu"] or None,
             memory=flags["node_memory"] or None,
             gpus=flags["node_gpus"],
+            gpu_memory=flags["node_gpu_memory"],
             tls_certificate=flags["tls_cert_file"],
             tls_key=flags["tls_private_key_file"],
             client_ca=flags["client_ca_file"],

@@ -13,7 +13,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,11 +53,17 @@ def run_cluster(
         sockets = open_sockets(layout.socket, settings.port or _last_port(layout))
         supervisor = Supervisor(layout.status, settings.log_level)
         supervisor.open()
-        try:
+        # 6. At the end nodes stop before their pods are swept, the API server last: each step, whatever the others met.
+        with contextlib.ExitStack() as ending:
+            ending.callback(layout.status.unlink, missing_ok=True)
+            ending.callback(sockets.close)
+            ending.callback(supervisor.close)
+            ending.callback(_sweep, layout)
+            ending.callback(_stop_workers, supervisor)
             supervisor.launch(components.apiserver(layout, sockets, queue_gates=settings.queue_gates))
             # 3. Certificates and tokens, made once; the kubeconfigs that hold them.
             credentials = _write_credentials(layout, sockets.port)
-            _record_scheduler_conf(layout, settings.scheduler_conf)
+            settings = _with_scheduler_conf(layout, settings)
             # 4. The others beside it. Jobs can be created as soon as the controllers are at work.
             for component in components.workers(layout, credentials, settings, sockets.port):
                 supervisor.launch(component)
@@ -66,13 +72,10 @@ def run_cluster(
             if not supervisor.stopping:
                 ready()
                 supervisor.watch()
-        finally:
-            # 6. Nodes stop before their pods are swept, the API server last.
-            supervisor.stop([name for name in supervisor.names() if name != APISERVER])
-            _sweep(layout)
-            supervisor.close()
-            sockets.close()
-            layout.status.unlink(missing_ok=True)
+
+
+def _stop_workers(supervisor: Supervisor) -> None:
+    supervisor.stop([name for name in supervisor.names() if name != APISERVER])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +131,20 @@ def _write_credentials(layout: Layout, port: int) -> Credentials:
     return credentials
 
 
-def _record_scheduler_conf(layout: Layout, conf: Path | None) -> None:
-    """So that `why` and `plan` rehearse with what the scheduler really uses."""
+def _with_scheduler_conf(layout: Layout, settings: ClusterSettings) -> ClusterSettings:
+    """The configuration given, or the one that cards to be shared need; recorded, so that `why` and `plan` rehearse
+    with what the scheduler really uses."""
+    conf = settings.scheduler_conf
+    if conf is None and settings.node_gpu_memory:
+        from hekla.scheduler.config import CARD_SHARING_CONFIG
+
+        conf = layout.card_sharing_conf
+        write_private(conf, CARD_SHARING_CONFIG.encode())
     if conf is None:
         layout.scheduler_conf.unlink(missing_ok=True)
     else:
         write_private(layout.scheduler_conf, f"{conf.absolute()}\n".encode())
+    return replace(settings, scheduler_conf=conf)
 
 
 def _sweep(layout: Layout) -> None:

@@ -45,6 +45,8 @@ class ClusterSettings:
     node_cpu: str = ""
     node_memory: str = ""
     node_gpus: int = 0
+    node_gpu_memory: int = 0
+    """Of each GPU, to be shared; 0: pods get whole ones."""
     simulated_nodes: int = 0
     scheduler_conf: Path | None = None
     queue_gates: bool = False
@@ -65,7 +67,6 @@ class ClusterSettings:
         counts = (
             ("--nodes", self.nodes),
             ("--simulated-nodes", self.simulated_nodes),
-            ("--node-gpus", self.node_gpus),
             ("--port", self.port),
         )
         for flag, count in counts:
@@ -75,6 +76,7 @@ class ClusterSettings:
             raise Misuse(f"--port {self.port}: must not be above {_HIGHEST_PORT}")
         if self.nodes + self.simulated_nodes < 1:
             raise Misuse("a cluster needs a node: give --nodes or --simulated-nodes")
+        validate_gpus(self.node_gpus, self.node_gpu_memory)
         for flag, value in (("--node-cpu", self.node_cpu), ("--node-memory", self.node_memory)):
             try:
                 if value and quantity.parse(value) <= 0:
@@ -94,6 +96,14 @@ class ClusterSettings:
 
     def image_table(self) -> Path | None:
         return self.images or default_images(os.environ)
+
+
+def validate_gpus(count: int, memory: int) -> None:
+    for flag, amount in (("--node-gpus", count), ("--node-gpu-memory", memory)):
+        if amount < 0:
+            raise Misuse(f"{flag} {amount}: must not be negative")
+    if memory and not count:
+        raise Misuse("--node-gpu-memory: of how many GPUs? Give --node-gpus too")
 
 
 def apiserver(layout: Layout, sockets: Sockets, *, queue_gates: bool = False) -> Component:
@@ -181,6 +191,7 @@ def node(
             cpu=cpu or None,
             memory=memory or None,
             gpus=settings.node_gpus,
+            gpu_memory=settings.node_gpu_memory,
             first_gpu=index * settings.node_gpus,
             tls_certificate=credentials.node.certificate,
             tls_key=credentials.node.key,
@@ -210,6 +221,7 @@ def simulated_nodes(layout: Layout, credentials: Credentials, settings: ClusterS
                 cpu=settings.node_cpu or "32",
                 memory=settings.node_memory or "128Gi",
                 gpus=settings.node_gpus,
+                gpu_memory=settings.node_gpu_memory,
             )
             for index in range(settings.simulated_nodes)
         ]

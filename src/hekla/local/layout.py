@@ -72,6 +72,10 @@ class Layout:
         return self.run / "scheduler-conf"
 
     @property
+    def card_sharing_conf(self) -> Path:
+        return self.run / "card-sharing.conf"
+
+    @property
     def status(self) -> Path:
         return self.run / "status.json"
 

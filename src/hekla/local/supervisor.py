@@ -64,6 +64,7 @@ class _Process:
     ready_pipe: int = -1
     ready_word: str | None = None
     started: float = 0.0
+    log_begins: int = 0  # how long its log was when it was started: what stands there is of others before it
     restarts: int = -1
     failures: int = 0
     start_at: float | None = None
@@ -78,6 +79,7 @@ class Supervisor:
     status_file: Path
     log_level: str = "info"
     _processes: dict[str, _Process] = field(default_factory=dict)
+    _ready: bool = False
     _stopping: bool = False
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _wakeup: tuple[int, int] = (-1, -1)
@@ -120,11 +122,14 @@ class Supervisor:
                 told(process.component.name, process.ready_word or "")
             if waiting and time.monotonic() > deadline:
                 late = waiting[0].component
-                raise ComponentFailed(f"{late.name} was not ready in {_START_SECONDS:.0f} s{_tail(late.log)}")
+                raise ComponentFailed(
+                    f"{late.name} was not ready in {_START_SECONDS:.0f} s{_tail(late.log, waiting[0].log_begins)}"
+                )
         self._write_status()
 
     def watch(self) -> None:
         """Restart what dies, until somebody asks us to stop."""
+        self._ready = True
         while not self._stopping:
             self._wait(self._next_start())
             self._reap(first_start=False)
@@ -162,6 +167,8 @@ class Supervisor:
         sys.stdout.flush()
         sys.stderr.flush()
         ourselves = os.getpid()
+        log_file = process.component.log
+        process.log_begins = log_file.stat().st_size if log_file.exists() else 0
         pid = fork_deaf()
         if pid == 0:
             _become(process.component, write_end, ourselves, self.log_level)
@@ -198,7 +205,9 @@ class Supervisor:
             if self._stopping:
                 continue
             if first_start and process.restarts == 0 and process.ready_word is None:
-                raise ComponentFailed(f"{name} could not start (exit {ending}){_tail(process.component.log)}")
+                raise ComponentFailed(
+                    f"{name} could not start (exit {ending}){_tail(process.component.log, process.log_begins)}"
+                )
             steady = time.monotonic() - process.started > _STEADY_SECONDS
             process.failures = 0 if steady else process.failures + 1
             delay = 0.0 if process.failures <= 1 else min(0.1 * 2**process.failures, _LONGEST_BACK_OFF)
@@ -221,9 +230,14 @@ class Supervisor:
             {"name": p.component.name, "pid": p.pid, "restarts": max(p.restarts, 0), "ready": p.ready_word is not None}
             for p in self._processes.values()
         ]
-        write_private(
-            self.status_file, json.dumps({"pid": os.getpid(), "components": components}).encode(), durable=False
-        )
+        document = json.dumps({"pid": os.getpid(), "components": components}).encode()
+        try:
+            write_private(self.status_file, document, durable=False)
+        except OSError as error:
+            if not self._ready:
+                raise
+            # A disk that is full now must not end what works.
+            log.warning("status not written", file=str(self.status_file), error=str(error))
 
 
 def _become(component: Component, ready_pipe: int, parent: int, log_level: str) -> None:
@@ -346,10 +360,11 @@ def _wait_until_gone(pid: int, deadline: float) -> bool:
     return True
 
 
-def _tail(log_file: Path, lines: int = 12) -> str:
-    """What a component said last; one that said why it cannot start is quoted with that alone."""
+def _tail(log_file: Path, begins: int, lines: int = 12) -> str:
+    """What a component said last, since it was started; one that said why it cannot start is quoted with that alone."""
     try:
-        text = log_file.read_text(errors="replace").strip().splitlines()[-lines:]
+        said = log_file.read_bytes()[begins:]
+        text = said.decode(errors="replace").strip().splitlines()[-lines:]
     except OSError:
         return ""
     if text and text[-1].startswith("error: "):

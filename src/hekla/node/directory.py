@@ -15,6 +15,7 @@ from typing import Any
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.node import records
+from hekla.node.hooks.gpus import Assignment, Holding
 from hekla.node.hooks.volumes import is_in_memory, secret_root
 from hekla.node.runtime import Attempt
 from hekla.node.user_ids import remove_as_root_of_own_namespace
@@ -64,13 +65,17 @@ class PodDirectory:
         name = _checked(volume["name"])
         return self.memory / name if is_in_memory(volume) else self.path / "volumes" / name
 
-    def gpus(self) -> dict[str, list[int]]:
+    def gpus(self) -> Assignment:
         """The devices its containers have, by container."""
-        found: dict[str, list[int]] = records.read(str(self.path / "gpus.json")) or {}
-        return found
+        found: dict[str, Holding | list[int]] = records.read(str(self.path / "gpus.json")) or {}
+        # Agents of the version before wrote the devices alone, and their pods may still be running.
+        return {name: Holding(devices=held, part=0) if isinstance(held, list) else held for name, held in found.items()}
 
-    def write_gpus(self, assignment: dict[str, list[int]]) -> None:
+    def write_gpus(self, assignment: Assignment) -> None:
         records.write(str(self.path / "gpus.json"), assignment, durable=False)
+
+    def give_back_gpus(self) -> None:
+        (self.path / "gpus.json").unlink(missing_ok=True)
 
     def kept(self, container: str) -> Path:
         """Where the container's environment is remembered while it runs. No volume's name begins with a dot."""
@@ -122,7 +127,7 @@ class PodDirectory:
         remove_tree(self.memory)
         remove_tree(self.etc)
         (self.path / "sandbox.json").unlink(missing_ok=True)
-        (self.path / "gpus.json").unlink(missing_ok=True)
+        self.give_back_gpus()
 
     def remove(self) -> None:
         remove_tree(self.memory)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hekla.api.core import HOSTNAME_LABEL, NODE_NOTES
+from hekla.api.devices import GPU_RESOURCES, declared_gpus
 from hekla.api.kinds import LEASE, NAMESPACE, NODE, Obj
 from hekla.api.meta import micro_timestamp, timestamp, uid_of
 from hekla.api.quantity import canonical
@@ -44,9 +45,7 @@ def capacity(settings: NodeSettings) -> dict[str, str]:
         "pods": str(settings.pods),
         "ephemeral-storage": f"{_disk_kib(settings.data_dir)}Ki",
     }
-    if settings.gpus:
-        amounts["nvidia.com/gpu"] = str(settings.gpus)
-    return amounts
+    return {**amounts, **declared_gpus(settings.gpus, settings.gpu_memory)}
 
 
 class Registration:
@@ -66,7 +65,8 @@ class Registration:
         delay = _FIRST_RETRY
         while True:
             try:
-                await self._write_node()
+                # What an agent before us declared under another name would stay beside ours.
+                await self._write_node({**dict.fromkeys(GPU_RESOURCES), **self._amounts})
                 return
             except (ApiError, Disconnected) as error:
                 log.warning("node not registered yet", node=self._settings.name, error=error)
@@ -80,14 +80,14 @@ class Registration:
             try:
                 await self._renew_lease()
                 if since_status >= _STATUS_SECONDS:
-                    await self._write_node()
+                    await self._write_node(self._amounts)
                     since_status = 0.0
             except (ApiError, Disconnected) as error:
                 log.warning("heartbeat failed", node=self._settings.name, error=error)
             await asyncio.sleep(RENEW_SECONDS)
             since_status += RENEW_SECONDS
 
-    async def _write_node(self) -> None:
+    async def _write_node(self, amounts: Mapping[str, str | None]) -> None:
         wanted = node_object(self._settings, self._notes)
         found = await self._client.find(NODE, self._settings.name)
         if found is None:
@@ -98,14 +98,14 @@ class Registration:
         if any(not (found["metadata"].get(key) or {}).items() >= wanted["metadata"][key].items() for key in _OURS):
             patch = {"metadata": {key: wanted["metadata"][key] for key in _OURS}}
             found = await self._client.patch(NODE, self._settings.name, patch)
-        status = node_status(found, self._amounts, self._settings.name, self._port, timestamp(self._clock.now()))
+        status = node_status(found, amounts, self._settings.name, self._port, timestamp(self._clock.now()))
         await self._client.patch(NODE, self._settings.name, {"status": status}, subresource="status")
 
     async def _renew_lease(self) -> None:
         try:
             await self._lease.renew()
         except NotFound:
-            await self._write_node()
+            await self._write_node(self._amounts)
 
 
 class NodeLease:
@@ -159,7 +159,7 @@ def node_object(settings: NodeSettings, notes: Sequence[str] = ()) -> Obj:
     }
 
 
-def node_status(found: Obj, amounts: dict[str, str], name: str, port: int | None, now: str) -> Obj:
+def node_status(found: Obj, amounts: Mapping[str, str | None], name: str, port: int | None, now: str) -> Obj:
     old = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
     status: dict[str, Any] = {
         "capacity": amounts,

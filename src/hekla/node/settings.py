@@ -21,6 +21,7 @@ class NodeSettings:
     cpu: str | None = None  # None: all the machine has
     memory: str | None = None
     gpus: int = 0
+    gpu_memory: int = 0  # of each, to be shared by pods (`hooks/gpus.py`); 0: they are given away as a whole
     first_gpu: int = 0  # their numbers begin here: nodes of one machine share its devices
     pods: int = 110
     processes: int | None = None  # of all pods together; None: half of what the machine allows
@@ -30,6 +31,7 @@ class NodeSettings:
     hidden_paths: tuple[Path, ...] = ()
     volume_paths: tuple[Path, ...] = ()  # where persistent volumes may be
     host_paths: tuple[Path, ...] = ()  # what pods may mount of the machine; nothing unless somebody says so
+    device_files: Path = Path("/dev")
     images: Path | None = None  # the table of images (`hooks/images.py`)
     runtime: Runtime = "machine"  # what other images are: the machine's own files, or podman's
     api_server: tuple[str, int] | None = None  # host and port that pods may reach it at; None: they may not

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from hekla.api.core import FINISHED_POD_PHASES, HOSTNAME_LABEL
+from hekla.api.devices import declared_gpus
 from hekla.api.kinds import NODE, POD, Obj
 from hekla.api.meta import (
     Key,
@@ -53,19 +54,18 @@ class SimulatedNode:
     memory: str = "32Gi"
     ephemeral_storage: str = "100Gi"
     gpus: int = 0
+    gpu_memory: int = 0  # of each, to be shared
     pods: int = 110
     labels: dict[str, str] = field(default_factory=dict)
 
     def amounts(self) -> dict[str, str]:
-        amounts = {
+        return {
             "cpu": self.cpu,
             "memory": self.memory,
             "ephemeral-storage": self.ephemeral_storage,
             "pods": str(self.pods),
+            **declared_gpus(self.gpus, self.gpu_memory),
         }
-        if self.gpus:
-            amounts["nvidia.com/gpu"] = str(self.gpus)
-        return amounts
 
 
 async def run_simulated(

@@ -67,6 +67,8 @@ class Starter:
         self._context = context
         self._directory = directory
         self._writing = asyncio.Lock()
+        settings = context.settings
+        self._gpus = gpus.Gpus(settings.first_gpu, settings.gpus, settings.gpu_memory)
         self._shared: set[str] = set()  # volumes that belong to the pod's fsGroup
         self._written: dict[str, int] = {}  # revision of each ConfigMap and Secret in the files, by uid
 
@@ -254,13 +256,14 @@ class Starter:
         if not self._context.namespaces and (image.base != "/" or image.above):
             raise ImageError(f"the image's files cannot be shown: {without_namespaces()}")
         uid, gid, groups = _identity(pod, container, image)
+        assigned = self._assign_gpus(pod, container)
         base = {
             "PATH": env_hook.DEFAULT_PATH,
             "HOSTNAME": hosts.pod_hostname(pod),
             "HOME": image.home_of(uid),
             **image.environment,
             **sources.services,
-            **self._gpus(container),
+            **gpus.variables(assigned, container, self._gpus),
         }
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))
         attempt = self._directory.attempt(container["name"], number)
@@ -284,7 +287,7 @@ class Starter:
                 "base": image.base,
                 "above": list(image.above),
                 "hidden": list(self._context.hidden),
-                "binds": self._binds(pod, container, attempt, sources),
+                "binds": self._binds(pod, container, attempt, sources, gpus=container["name"] in assigned),
                 "read_only": bool((container.get("securityContext") or {}).get("readOnlyRootFilesystem")),
             },
             "streams": {
@@ -299,18 +302,14 @@ class Starter:
             "cwd": str(container.get("workingDir") or image.working_dir),
         }
 
-    def _gpus(self, container: Obj) -> dict[str, str]:
-        """What shows a container its devices and no others; nothing on a node without any."""
-        first, count = self._context.settings.first_gpu, self._context.settings.gpus
-        if not count:
-            return {}
+    def _assign_gpus(self, pod: Obj, container: Obj) -> gpus.Assignment:
         own = self._directory.gpus()
         # All of this runs in the agent's one thread: nobody else chooses meanwhile.
         others = [each.gpus() for each in all_pods(self._directory.data_dir) if self._is_neighbour(each)]
-        assigned = gpus.assign(own, others, container, range(first, first + count))
+        assigned = gpus.assign(own, others, pod, container, self._gpus)
         if assigned != own:
             self._directory.write_gpus(assigned)
-        return {gpus.VARIABLE: ",".join(map(str, assigned.get(container["name"], [])))}
+        return assigned
 
     def _is_neighbour(self, directory: PodDirectory) -> bool:
         return directory.uid != self._directory.uid and directory.owner().get("node") == self._context.settings.name
@@ -320,7 +319,7 @@ class Starter:
             return []
         return self._context.cgroups.create(f"{self._directory.uid}.{container['name']}.{number}", container)
 
-    def _binds(self, pod: Obj, container: Obj, attempt: Path, sources: Sources) -> list[Bind]:
+    def _binds(self, pod: Obj, container: Obj, attempt: Path, sources: Sources, *, gpus: bool) -> list[Bind]:
         every = pod["spec"].get("volumes") or ()
         paths = {volume["name"]: self._place(volume, sources) for volume in every}
         fixed = frozenset(each["name"] for each in every if volumes.is_fixed(each))
@@ -332,7 +331,8 @@ class Starter:
             return []
         where = str(container.get("terminationMessagePath") or "/dev/termination-log")
         message = mounts.message_bind(attempt / _MESSAGE_FILE, where)
-        return [*mounts.file_binds(self._directory.etc, container), *binds, message]
+        devices = mounts.gpu_binds(self._context.settings.device_files) if gpus else ()
+        return [*mounts.file_binds(self._directory.etc, container), *devices, *binds, message]
 
     def _place(self, volume: Obj, sources: Sources) -> Place:
         return sources.paths.get(volume["name"]) or Place(os.path.realpath(self._directory.volume(volume)))

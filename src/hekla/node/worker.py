@@ -108,7 +108,9 @@ class Worker:
                 await self._run_containers()
             # 4. Sidecars, and containers of a pod that is not wanted any more, are stopped.
             await self._stop_containers()
+            # What it had is free at once: the next pod may be here as soon as this one is told to be over.
             self._context.room.give_back(self.uid)
+            self._directory.give_back_gpus()
             refreshing.cancel()
             await asyncio.wait([refreshing])
             await self._release_sandbox()

@@ -59,6 +59,13 @@ def file_binds(directory: Path, container: Obj) -> list[Bind]:
     return [_file(directory / name, f"/etc/{name}") for name in names if f"/etc/{name}" not in taken]
 
 
+def gpu_binds(devices: Path) -> list[Bind]:
+    """The files through which NVIDIA's driver is spoken to. All of them: with a card's missing, CUDA would count the
+    others anew, and the numbers in its variable be those of other cards."""
+    files = sorted(path for path in devices.glob("nvidia*") if not path.is_dir())
+    return [_file(path, f"/dev/{path.name}") for path in files]
+
+
 def message_bind(file: Path, where: str) -> Bind:
     """Where the container may leave its last words."""
     return _file(file, _target(where))
