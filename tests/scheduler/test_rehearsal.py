@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hekla.scheduler.config import Config
+import pytest
+
+from hekla.scheduler.config import CARD_SHARING_CONFIG, Config, parse_config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
 from hekla.scheduler.trial.miniature import Miniature, short_config
@@ -19,11 +21,11 @@ API = {
 }
 
 
-def decide(given: dict[str, Any]) -> list[Any]:
+def decide(given: dict[str, Any], config: Config | None = None) -> list[Any]:
     world = Miniature()
     world.add({"queues": [{"name": "default"}]})
     world.add(given)
-    return list(json.loads(json.dumps(rehearsed(world).decisions())))
+    return list(json.loads(json.dumps(rehearsed(world, config).decisions())))
 
 
 def rehearsed(world: Miniature, config: Config | None = None) -> Plan:
@@ -44,7 +46,7 @@ def test_a_gang_without_room_says_what_is_asked_and_what_is_free() -> None:
     }
     cpu = record["resources"][0]
     assert (cpu["name"], cpu["wanted"], cpu["mostFree"], cpu["total"]) == ("cpu", "4", "3", "13")
-    assert "a pod asks for 4, the roomiest node has 3 free" in record["sentence"]
+    assert "a pod asks for 4, the largest node it may use has 3" in record["sentence"]
 
 
 def test_a_group_larger_than_the_cluster_says_so_in_a_sentence() -> None:
@@ -87,7 +89,7 @@ def test_a_pod_that_no_node_could_take_says_so_though_its_queue_would_not_let_it
     assert record["sentence"] == (
         "0/1 nodes are unavailable: 1 Insufficient nvidia.com/gpu. nvidia.com/gpu: a pod asks for 1, no node has any"
     )
-    assert "queue default is at its share" in record["objections"][0]["text"]
+    assert record["objections"][0]["text"] == "nvidia.com/gpu: 1 asked, 0 in use, 0 in the whole cluster"
 
 
 def test_a_pod_that_an_empty_node_would_take_is_held_back_by_its_queue() -> None:
@@ -110,6 +112,65 @@ def test_a_queue_with_room_for_some_of_a_gang_tells_which_pod_is_one_too_many() 
     (record,) = decide(given)
     assert record["reason"] == "QueueOverQuota"
     assert record["sentence"] == "queue q1 is at its share (cpu: 1 asked, 3 in use, 3 deserved)"
+
+
+def test_a_gang_that_wants_more_cards_than_there_are_speaks_of_cards_and_not_of_its_queue() -> None:
+    """Nobody else is there: what the queue may have is what the cluster has."""
+    given: dict[str, Any] = {
+        "nodes": [{"name": "n1", "cpu": 64, "gpu": 2}],
+        "groups": [{"name": "a", "cpu": 1, "gpu": 1, "pods": 4, "min": 4}],
+    }
+    (record,) = decide(given)
+    assert record["reason"] == "NotEnoughResources"
+    assert record["sentence"] == "nvidia.com/gpu: 4 pods ask for 4, 2 of 2 in the whole cluster are free"
+    running = {"name": "b", "phase": "Running", "pods": [{"gpu": 1, "node": "n1"}]}
+    given["groups"] = [running, {"name": "a", "cpu": 1, "gpu": 1, "pods": 2, "min": 2}]
+    (record,) = decide(given)
+    assert record["sentence"] == "nvidia.com/gpu: 2 pods ask for 2, 1 of 2 in the whole cluster are free"
+
+
+def test_a_gang_whose_cards_another_queue_may_have_is_held_back_by_its_own() -> None:
+    given = {
+        "nodes": [{"name": "n1", "cpu": 64, "gpu": 2}],
+        "queues": [{"name": "q1"}, {"name": "q2"}],
+        "groups": [{"name": name, "queue": name, "gpu": 1, "pods": 2, "min": 2} for name in ("q1", "q2")],
+    }
+    for record in decide(given):
+        assert record["reason"] == "QueueOverQuota"
+        queue = record["queue"]
+        assert record["sentence"] == f"queue {queue} is at its share (nvidia.com/gpu: 1 asked, 1 in use, 1 deserved)"
+
+
+def test_a_pod_larger_than_any_node_hears_so_though_the_node_is_full() -> None:
+    running = {"name": "b", "phase": "Running", "pods": [{"gpu": 2, "node": "n1"}]}
+    given = {
+        "nodes": [{"name": "n1", "gpu": 2}, {"name": "n2", "gpu": 2}],
+        "groups": [running, {"name": "a", "gpu": 3, "pods": 1}],
+    }
+    (record,) = decide(given)
+    assert "nvidia.com/gpu: a pod asks for 3, the largest node it may use has 2" in record["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("asks", "said"),
+    [
+        ({"gpu-memory": 6000}, "no card has enough room: a pod asks for 6k of one, the roomiest has 4k free"),
+        ({"gpu-memory": 12000}, "a pod asks for 12k of one card, the largest has 10k"),
+        ({"gpu-number": 3}, "volcano.sh/gpu-number: a pod asks for 3, the largest node it may use has 2"),
+        ({"gpu-number": 2}, "too few cards are idle: a pod asks for 2, the idlest node has 1"),
+    ],
+)
+def test_it_is_said_what_of_cards_is_missing(asks: dict[str, int], said: str) -> None:
+    taken = {"gpu-memory": 6000, "node": "n1"}
+    cards = [{**taken, "annotations": {"volcano.sh/gpu-index": "0"}}]
+    if asks == {"gpu-memory": 6000}:
+        cards.append({**taken, "annotations": {"volcano.sh/gpu-index": "1"}})
+    given = {
+        "nodes": [{"name": "n1", "cpu": 64, "gpu-number": 2, "gpu-memory": 20000}],
+        "groups": [{"name": "b", "phase": "Running", "pods": cards}, {"name": "a", "cpu": 1, **asks, "pods": 1}],
+    }
+    (record,) = decide(given, parse_config(CARD_SHARING_CONFIG))
+    assert said in record["sentence"]
 
 
 def test_groups_that_run_have_no_record() -> None:

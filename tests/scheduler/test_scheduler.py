@@ -151,6 +151,18 @@ def test_a_gang_is_bound_and_its_group_told() -> None:
     on_stage(script)
 
 
+def test_a_gang_without_enough_cards_says_how_many_are_missing() -> None:
+    async def script(stage: Stage) -> None:
+        stage.start()
+        nodes = [{"name": "n1", "cpu": 64, "gpu": 2}]
+        await stage.add({"nodes": nodes, "groups": [{"name": "a", "min": 3, "pods": [{"gpu": 1}] * 3}]})
+        text = "nvidia.com/gpu: 3 pods ask for 3, 2 of 2 in the whole cluster are free"
+        await stage.until(lambda: _waits_for(stage, "a", "NotEnoughResources", text))
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_gang_without_room_says_why_and_goes_when_a_node_comes() -> None:
     async def script(stage: Stage) -> None:
         await stage.add({**GANG, "nodes": [{"name": "small", "cpu": 2}]})

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
-from hekla.api.kinds import EVENT, POD, POD_GROUP
-from hekla.api.meta import name_of, revision_of
+import msgspec
+import pytest
+
+from hekla.api.kinds import EVENT, NODE, POD, POD_GROUP
+from hekla.api.meta import annotations_of, name_of, revision_of
+from hekla.api.reasons import REASON_ANNOTATION
 from hekla.client.recorder import Recorder
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
+from hekla.scheduler.rows import Condition
 from hekla.scheduler.scheduler import SchedulerSettings
-from hekla.scheduler.statuses import Statuses
+from hekla.scheduler.statuses import Statuses, _PodWish
 from hekla.scheduler.trial.objects import queue_object
 from tests.apiserver.rig import Rig, with_server
-from tests.scheduler.test_cache import made, small_cache
-from tests.scheduler.test_scheduler import Stage, on_stage
+from tests.scheduler.test_cache import made, pod, small_cache
+from tests.scheduler.test_scheduler import Stage, is_binding, on_stage
 
 
 def test_a_queue_that_is_gone_is_forgotten() -> None:
@@ -32,6 +38,27 @@ def test_a_queue_that_is_gone_is_forgotten() -> None:
         cache.remove_queue(queue)
         statuses.take(run_cycle(cache.snapshot(), default_config()))
         assert set(statuses._held) == {"default"}
+
+    with_server(scenario)
+
+
+def test_a_node_that_others_left_for_a_pod_is_told_though_a_later_cycle_only_repeats_what_the_pod_says() -> None:
+    async def scenario(rig: Rig) -> None:
+        waiting = Condition("Unschedulable", "can possibly be assigned to n1")
+        said = {"type": "PodScheduled", "status": "False", "reason": waiting.reason, "message": waiting.message}
+        cache = small_cache(pods=0)
+        cache.put_pod({**pod(0), "status": {"phase": "Pending", "conditions": [said]}})
+        recorder = Recorder(rig.client, "volcano", clock=rig.clock, rng=random.Random(1))
+        statuses = Statuses(rig.client, cache, recorder, clock=rig.clock, period=1.0, in_flight=1, wake=bool)
+        plan = run_cycle(cache.snapshot(), default_config())
+        for condition in (replace(waiting, nominated="n1"), waiting):
+            (outcome,) = plan.groups
+            about = ((outcome.group.pods[0], condition),)
+            told = msgspec.structs.replace(outcome, filling=False, pod_conditions=about)
+            statuses.take(replace(plan, groups=(told,)))
+        wish = statuses._wishes["pod", "p0"]
+        assert isinstance(wish, _PodWish)
+        assert wish.condition.nominated == "n1"
 
     with_server(scenario)
 
@@ -82,6 +109,92 @@ def test_a_gang_that_grows_for_ever_is_complained_about_in_the_end() -> None:
     assert told_while([0.8 * number for number in range(60)], until=30.5).pods
 
 
+def times_told(seconds: int) -> int:
+    """How often a pod tells within so many seconds why it waits, if others come and go each second."""
+    told: list[int] = []
+
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": f"n{number}", "cpu": 10} for number in range(3)]})
+        stage.start()
+        await stage.add({"groups": [{"name": "waits", "min": 10, "pods": [{"cpu": 4}] * 10}]})
+        for number in range(seconds):
+            await stage.add({"groups": [{"name": f"s{number}", "min": 1, "pods": [{"cpu": 1 + number % 3}]}]})
+            await asyncio.sleep(1.0)
+            if number >= 3:
+                await stage.client.delete(POD, f"s{number - 3}-t-0", "default", grace_seconds=0)
+        events = (await stage.client.list(EVENT)).items
+        about = [event for event in events if event["involvedObject"]["name"] == "waits-t-0"]
+        told.append(sum(event["count"] for event in about))
+        await stage.stop()
+
+    on_stage(script)
+    return told[0]
+
+
+def test_the_more_often_the_figures_have_changed_the_longer_they_stand() -> None:
+    assert times_told(8) >= 3
+    assert times_told(120) <= 10
+
+
+def test_a_new_reason_is_told_soon_however_often_the_figures_have_changed() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": f"n{number}", "cpu": 10} for number in range(3)]})
+        stage.start()
+        await stage.add({"groups": [{"name": "waits", "min": 10, "pods": [{"cpu": 4}] * 10}]})
+        for number in range(23):
+            if number < 20:
+                cpu = (1, 3, 7, 9, 5)[number % 5]
+                await stage.add({"groups": [{"name": f"s{number}", "min": 1, "pods": [{"cpu": cpu}]}]})
+                await asyncio.sleep(1.0)
+            if number >= 3:
+                await stage.client.delete(POD, f"s{number - 3}-t-0", "default", grace_seconds=0)
+        assert annotations_of(await stage.group("waits"))[REASON_ANNOTATION] == "NotEnoughResources"
+        for number in range(3):
+            await stage.client.patch(NODE, f"n{number}", {"spec": {"unschedulable": True}})
+        await asyncio.sleep(2.5)
+        assert annotations_of(await stage.group("waits"))[REASON_ANNOTATION] == "NoNodeMatches"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_how_many_pods_of_a_gang_have_failed_is_told_soon_however_often_it_has_been() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1", "cpu": 100}]})
+        runs = {"node": "n1", "phase": "Running"}
+        await stage.add({"groups": [{"name": "a", "min": 40, "pods": [runs] * 40}]})
+        stage.start()
+        await asyncio.sleep(5.0)
+        for number in range(30):
+            await end_pod(stage, f"a-t-{number}", "Failed")
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(1.5)
+        status = (await stage.group("a"))["status"]
+        assert (status["phase"], status["failed"], status["running"]) == ("Unknown", 30, 10)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_how_long_words_stand_does_not_follow_from_how_often_pods_were_counted() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1", "cpu": 100}]})
+        runs = {"node": "n1", "phase": "Running"}
+        await stage.add({"groups": [{"name": "a", "min": 20, "pods": [runs] * 20}]})
+        stage.start()
+        for number in range(15):
+            await asyncio.sleep(1.0)
+            await end_pod(stage, f"a-t-{number}", "Succeeded")
+        await stage.client.delete(POD, "a-t-19", "default", grace_seconds=0)
+        for number in (1, 2):
+            await stage.add_pod({"name": f"a-t-{19 + number}", "cpu": 1, "selector": {"no": "where"}}, "a")
+            await asyncio.sleep(5.0)
+            assert f"{number} Pending, " in await stage.condition("a")
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_that_a_gang_may_enter_is_written_before_what_others_have_come_to() -> None:
     async def script(stage: Stage) -> None:
         await stage.add({"nodes": [{"name": "n1"}]})
@@ -94,5 +207,168 @@ def test_that_a_gang_may_enter_is_written_before_what_others_have_come_to() -> N
         phases = [(name_of(group), group["status"]["phase"]) for group in written]
         assert phases[0] == ("new", "Inqueue")
         assert sorted(phases[1:]) == [("r0", "Running"), ("r1", "Running"), ("r2", "Running")]
+
+    on_stage(script)
+
+
+async def running_pair(stage: Stage) -> None:
+    await stage.add({"nodes": [{"name": "n1"}]})
+    runs = {"node": "n1", "phase": "Running"}
+    await stage.add({"groups": [{"name": "a", "min": 2, "pods": [runs, runs]}]})
+    stage.start()
+    await asyncio.sleep(5.0)
+    assert (await stage.group("a"))["status"]["phase"] == "Running"
+
+
+async def end_pod(stage: Stage, name: str, phase: str) -> None:
+    await stage.client.patch(POD, name, {"status": {"phase": phase}}, "default", subresource="status")
+
+
+async def complaints(stage: Stage) -> list[str]:
+    events = (await stage.client.list(EVENT)).items
+    return [event["message"] for event in events if is_about_group(event) and event["type"] == "Warning"]
+
+
+@pytest.mark.parametrize(("ends", "phase"), [(["Failed"], "Unknown"), (["Succeeded", "Succeeded"], "Completed")])
+def test_what_a_gang_has_come_to_is_told_once_it_has_been_so_for_a_while(ends: list[str], phase: str) -> None:
+    async def script(stage: Stage) -> None:
+        await running_pair(stage)
+        for number, end in enumerate(ends):
+            await end_pod(stage, f"a-t-{number}", end)
+        await asyncio.sleep(0.6)
+        assert (await stage.group("a"))["status"]["phase"] == "Running"
+        await asyncio.sleep(0.3)
+        assert (await stage.group("a"))["status"]["phase"] == phase
+        await stage.stop()
+
+    on_stage(script)
+
+
+@pytest.mark.parametrize("lost", [["a-t-0"], ["a-t-0", "a-t-1"]])
+def test_of_a_gang_whose_lost_pod_is_made_again_at_once_nobody_hears_that_it_lacked_one(lost: list[str]) -> None:
+    async def script(stage: Stage) -> None:
+        await running_pair(stage)
+        for name in lost:
+            await end_pod(stage, name, "Failed")
+            await asyncio.sleep(0.2)
+            await stage.client.delete(POD, name, "default")
+            await stage.add_pod({"name": name, "cpu": 1}, "a")
+            await stage.until_bound(name)
+            await end_pod(stage, name, "Running")
+            await asyncio.sleep(0.4)
+        await asyncio.sleep(5.0)
+        status = (await stage.group("a"))["status"]
+        assert status["phase"] == "Running"
+        assert [condition["type"] for condition in status["conditions"]] == ["Scheduled"]
+        assert await complaints(stage) == []
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_of_a_gang_that_is_gone_nobody_hears_what_it_lacked() -> None:
+    async def script(stage: Stage) -> None:
+        await running_pair(stage)
+        await end_pod(stage, "a-t-0", "Failed")
+        await asyncio.sleep(0.3)
+        await stage.client.delete(POD_GROUP, "a", "default")
+        await asyncio.sleep(5.0)
+        assert await complaints(stage) == []
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_second_loss_does_not_put_off_what_is_told_of_the_first() -> None:
+    async def script(stage: Stage) -> None:
+        await running_pair(stage)
+        await end_pod(stage, "a-t-0", "Failed")
+        await asyncio.sleep(0.6)
+        await end_pod(stage, "a-t-1", "Failed")
+        await asyncio.sleep(0.3)
+        assert (await stage.group("a"))["status"]["phase"] == "Completed"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_gang_made_again_after_its_end_is_not_said_to_wait_meanwhile() -> None:
+    async def script(stage: Stage) -> None:
+        await running_pair(stage)
+        for name in ("a-t-0", "a-t-1"):
+            await stage.client.delete(POD, name, "default", grace_seconds=0)
+        await asyncio.sleep(0.3)
+        assert (await stage.group("a"))["status"]["phase"] == "Running"
+        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+        await asyncio.sleep(0.1)
+        await stage.add_pod({"name": "a-t-1", "cpu": 1}, "a")
+        await stage.until_bound("a-t-0", "a-t-1")
+        await asyncio.sleep(5.0)
+        status = (await stage.group("a"))["status"]
+        assert [condition["type"] for condition in status["conditions"]] == ["Scheduled"]
+        assert await complaints(stage) == []
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_pod_that_comes_after_a_loss_says_that_it_waits_when_its_gang_does() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1"}]})
+        runs = {"node": "n1", "phase": "Running"}
+        await stage.add({"groups": [{"name": "a", "min": 3, "pods": [runs, runs, runs]}]})
+        stage.start()
+        await asyncio.sleep(5.0)
+        for number in range(2):
+            await stage.client.delete(POD, f"a-t-{number}", "default", grace_seconds=0)
+        await asyncio.sleep(0.2)
+        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+        await asyncio.sleep(0.6)
+        assert (await stage.group("a"))["status"]["phase"] == "Unknown"
+        (condition,) = (await stage.client.get(POD, "a-t-0", "default"))["status"]["conditions"]
+        assert condition["message"].startswith("pod group is not ready, 1 Pending, 1 Running, 3 minAvailable")
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_gang_whose_pod_is_on_its_way_again_does_not_enter_once_more() -> None:
+    async def script(stage: Stage) -> None:
+        await running_pair(stage)
+        stage.line.fault = lambda write: "refuse" if is_binding(write) else ""
+        await stage.client.delete(POD, "a-t-0", "default", grace_seconds=0)
+        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+        await asyncio.sleep(0.5)
+        assert (await stage.group("a"))["status"]["phase"] == "Pending"
+        # Something else changes, and has the gang looked at again.
+        await stage.add({"nodes": [{"name": "n2"}]})
+        await asyncio.sleep(0.3)
+        assert (await stage.group("a"))["status"]["phase"] == "Pending"
+        stage.line.fault = lambda write: ""
+        await stage.until_bound("a-t-0")
+        await end_pod(stage, "a-t-0", "Running")
+        await asyncio.sleep(0.5)
+        assert (await stage.group("a"))["status"]["phase"] == "Running"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_that_a_gang_lacks_a_pod_that_is_leaving_is_told_once_it_has_been_so_for_a_while() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 1}]})
+        stage.start()
+        await stage.add_pod({"name": "a-t-0", "selector": {"no": "where"}}, "a")
+        await stage.client.patch(POD, "a-t-0", {"metadata": {"finalizers": ["test/stays"]}}, "default")
+        await asyncio.sleep(5.0)
+        assert await stage.condition("a") == "tasks in gang are ready to be scheduled"
+        await stage.client.delete(POD, "a-t-0", "default")
+        await asyncio.sleep(0.6)
+        assert await stage.condition("a") == "tasks in gang are ready to be scheduled"
+        await asyncio.sleep(0.3)
+        assert (await stage.condition("a")).endswith(
+            "1/1 tasks in gang unschedulable: pod group is not ready, 1 Releasing, 1 minAvailable"
+        )
+        await stage.stop()
 
     on_stage(script)

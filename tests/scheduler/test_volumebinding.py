@@ -219,3 +219,22 @@ def test_that_a_volume_is_waited_for_is_told_though_it_cannot_be_at_first() -> N
         await stage.stop()
 
     on_stage(script)
+
+
+def test_a_gang_whose_new_pod_waits_for_its_volume_enters_in_the_end_though_others_come_meanwhile() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        runs = {"node": "n1", "phase": "Running"}
+        await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 2, "pods": [runs, runs]}]})
+        stage.start()
+        await asyncio.sleep(5.0)
+        await stage.client.delete(POD, "a-t-0", "default", grace_seconds=0)
+        await stage.add_pod({"name": "a-t-0", "cpu": 1, "claims": ["data"]}, "a")
+        for number in range(40):
+            await asyncio.sleep(1.0)
+            await stage.add({"groups": [{"name": f"s{number}", "min": 1, "pods": [{"cpu": 0.01}]}]})
+        assert await is_waited_for(stage)
+        assert (await stage.group("a"))["status"]["phase"] == "Inqueue"
+        await stage.stop()
+
+    on_stage(script)

@@ -56,6 +56,14 @@ class CardBook:
         found: Flags = self._healthy >= max(1, request.whole)
         return found & (self.size >= request.share) if not request.whole else found
 
+    def most(self) -> int:
+        """The most cards in good health that one node has."""
+        return int(self._healthy.max(initial=0))
+
+    def largest(self) -> float:
+        """What the largest card in good health has, with nobody on it."""
+        return float(self.size[self._healthy > 0].max(initial=0.0))
+
     def roomiest(self) -> float:
         """The most that one card will have free."""
         return float(self._roomiest[1].max(initial=0.0))

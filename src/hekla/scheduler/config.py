@@ -33,6 +33,13 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
+# What a cluster needs whose nodes share their cards.
+CARD_SHARING_CONFIG = f"""\
+{DEFAULT_CONFIG}\
+  - name: deviceshare
+    arguments:
+      deviceshare.GPUSharingEnable: true
+"""
 
 _ACTIONS = {
     "enqueue": enqueue.execute,

@@ -159,16 +159,43 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
     if rules.counted:
         session.tallies.attempts += 1
         session.tallies.victims = len(victims)
-    evicted, cleared = 0, False
+    evicted: list[Resident] = []
     while not _fits(session, tiers, contender, line, rules):
-        if evicted == len(victims):
+        if len(evicted) == len(victims):
             return False
-        trial.evict(victims[evicted], rules.reason)
-        # parity: a pod that asked for nothing gives nothing up, not even when its slot is what was needed.
-        cleared = cleared or not session.snapshot.shapes[victims[evicted].shape].best_effort
-        evicted += 1
+        evicted.append(victims[len(evicted)])
+        trial.evict(evicted[-1], rules.reason)
+    if session.cards is not None and session.cards.request(contender.shape) is not None:
+        evicted = _without_spare(session, tiers, trial, contender, line, rules, evicted)
+    # parity: a pod that asked for nothing gives nothing up, not even when its slot is what was needed.
+    cleared = any(not session.snapshot.shapes[victim.shape].best_effort for victim in evicted)
     trial.promise(contender.state, contender.position, line, contender.shape, cleared=cleared)
     return True
+
+
+def _without_spare(
+    session: Session,
+    tiers: Tiers,
+    trial: Statement,
+    contender: Contender,
+    line: int,
+    rules: Rules,
+    evicted: Sequence[Resident],
+) -> list[Resident]:
+    """Let those stay who are on other cards than the contender gets; the most important of them first."""
+    needed = list(evicted)
+    for victim in reversed(evicted[:-1]):
+        others = [other for other in needed if other is not victim]
+        _evict_only(trial, others, rules)
+        needed = others if _fits(session, tiers, contender, line, rules) else needed
+    _evict_only(trial, needed, rules)
+    return needed
+
+
+def _evict_only(trial: Statement, residents: Sequence[Resident], rules: Rules) -> None:
+    trial.discard()
+    for resident in residents:
+        trial.evict(resident, rules.reason)
 
 
 def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules: Rules) -> bool:

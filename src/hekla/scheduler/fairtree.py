@@ -15,7 +15,18 @@ from hekla.scheduler.arrays.resources import TOLERANCE, Flags, Floats
 from hekla.scheduler.rows import Queue
 from hekla.scheduler.session import GroupState
 
-Rank = tuple[float, ...]
+
+class Rank(tuple[float, ...]):
+    """Saturation and share, level by level; ranks that are alike as far down as both go are equal."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # what is equal is not always equal to the same
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and self[: len(other)] == other[: len(self)]
+
+    def __lt__(self, other: tuple[float, ...]) -> bool:
+        return self[: len(other)] < other[: len(self)]
 
 
 class FairTree:
@@ -44,7 +55,7 @@ class FairTree:
         while branch is not None and branch.parent is not None:
             ranks[:0] = [float(branch.saturated), branch.share / branch.weight]
             branch = branch.parent
-        return tuple(ranks)
+        return Rank(ranks)
 
     def _refresh(self) -> None:
         demanding = self._held < self._total

@@ -167,9 +167,12 @@ def _waiting_for_volumes(decision: dict[str, Any]) -> Waiting:
 
 
 def _waiting(state: GroupState, decision: dict[str, Any]) -> Waiting:
-    """The code of a group that waits, and a sentence where no condition has one: a refusal is told in Events only."""
+    """The code of a group that waits, and a sentence where no condition has one: a refusal is told in Events only, and
+    what its queue lacks nowhere else."""
     if not decision:
         return Waiting()
+    if state.held_back is not None and not state.refused and not state.errors:
+        return Waiting(decision["reason"], decision["sentence"])
     return Waiting(decision["reason"], "; ".join(unfit.sentence for unfit in state.refused))
 
 
@@ -298,13 +301,13 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
             # That its queue holds it back is true whatever a plugin makes of it.
             tiers.unfit_after(failed)
     reason = _decision_reason(state, error)
-    resources = _resource_records(session, tiers, session.class_of(state, origin)) if origin is not None else []
+    resources = _resource_records(session, tiers, session.class_of(state, origin), error) if origin is not None else []
     return {
         "group": {"namespace": row.key.namespace, "name": row.key.name, "uid": row.uid},
         "queue": state.queue.name,
         "phase": str(phase),
         "reason": str(reason),
-        "sentence": _sentence(state, reason, error, resources),
+        "sentence": _sentence(session, state, reason, error, resources),
         "minMember": row.min_member,
         "pods": {status.text: count for status, count in zip(PodStatus, state.counts) if count},
         "nodes": len(session.snapshot.nodes),
@@ -359,7 +362,9 @@ def _decision_reason(state: GroupState, error: FitError | None) -> Reason:
     return Reason.NOT_ENOUGH_RESOURCES
 
 
-def _sentence(state: GroupState, reason: Reason, error: FitError | None, resources: list[dict[str, Any]]) -> str:
+def _sentence(
+    session: Session, state: GroupState, reason: Reason, error: FitError | None, resources: list[dict[str, Any]]
+) -> str:
     objections: list[Unfit | None] = [*state.refused, state.invalid]
     said = [unfit.sentence for unfit in objections if unfit is not None]
     if said:
@@ -371,15 +376,40 @@ def _sentence(state: GroupState, reason: Reason, error: FitError | None, resourc
         lacking += [clause.words for clause in error.clauses if clause.words]
         return f"{_subgroup_prefix(state)}{error.text} {'; '.join(lacking)}".strip()
     if state.held_back is not None:
-        return state.held_back.sentence
+        return _short_of(session, state, state.held_back)
     if reason is Reason.WAITING_FOR_GATE:
         gated = int(np.count_nonzero(state.group.gated & are(state.status, PodStatus.PENDING)))
         return f"{gated} of {len(state.group.pods)} pods are held by scheduling gates"
     return group_text(state, _is_ready(state))
 
 
+def _short_of(session: Session, state: GroupState, objection: Unfit) -> str:
+    """What the cluster lacks for all pods that have to start together, where it is the cluster that sets the limit."""
+    wanting = state.group.row.min_member - state.ready_pods
+    pending = np.flatnonzero(are(state.status, PodStatus.PENDING))[: max(1, wanting)]
+    if objection.reason is not Reason.NOT_ENOUGH_RESOURCES or not len(pending):
+        return objection.sentence
+    asked: Floats = session.snapshot.requests[state.group.shape[pending]].sum(axis=0)
+    free = session.free_in_all()
+    told = []
+    for column in np.flatnonzero(asked > free).tolist():
+        name = session.snapshot.columns.names[column]
+        figures = (asked[column], free[column], session.total[column])
+        wanted, left, total = (show_amount(name, float(figure)) for figure in figures)
+        told.append(f"{name}: {_counted(len(pending))} for {wanted}, {left} of {total} in the whole cluster are free")
+    return "; ".join(told) or objection.sentence
+
+
+def _counted(pods: int) -> str:
+    return "a pod asks" if pods == 1 else f"{pods} pods ask"
+
+
 def _most(resource: dict[str, Any]) -> str:
-    return "no node has any" if resource["total"] == "0" else f"the roomiest node has {resource['mostFree']} free"
+    if resource["total"] == "0":
+        return "no node has any"
+    if not resource["possible"]:
+        return f"the largest node it may use has {resource['largest']}"
+    return f"the roomiest node has {resource['mostFree']} free"
 
 
 def _subgroup_prefix(state: GroupState) -> str:
@@ -402,20 +432,24 @@ def _subgroup_records(state: GroupState) -> list[dict[str, Any]]:
     ]
 
 
-def _resource_records(session: Session, tiers: Tiers, of: PodClass) -> list[dict[str, Any]]:
+def _resource_records(session: Session, tiers: Tiers, of: PodClass, error: FitError | None) -> list[dict[str, Any]]:
     """What a pod asks for beside what there is; the roomiest node is one of those that would take it at all.
 
-    None where no node would, however empty: then amounts are not the matter.
+    None where no node would, however empty, and not for its size: then amounts are not the matter.
     """
     request, free = session.request(of.shape), session.free_later()
     allowed = tiers.node_mask(of)
-    suited = free if allowed is None else free[allowed]
+    if allowed is not None and not allowed.any() and error is not None and error.reason is Reason.NOT_ENOUGH_RESOURCES:
+        allowed = None
+    suited, sizes = (
+        table if allowed is None else table[allowed] for table in (free, session.snapshot.nodes.allocatable)
+    )
     if len(free) and not len(suited):
         return []
     records = []
     for column, name in enumerate(session.snapshot.columns.names):
         if request[column] > 0:
-            most = float(suited[:, column].max(initial=0.0))
+            most, largest = (float(table[:, column].max(initial=0.0)) for table in (suited, sizes))
             records.append(
                 {
                     "name": name,
@@ -423,7 +457,9 @@ def _resource_records(session: Session, tiers: Tiers, of: PodClass) -> list[dict
                     "mostFree": show_amount(name, most),
                     "free": show_amount(name, float(free[:, column].sum())),
                     "total": show_amount(name, float(session.total[column])),
+                    "largest": show_amount(name, largest),
                     "fits": most >= float(request[column]),
+                    "possible": largest >= float(request[column]),
                 }
             )
     return records

@@ -27,6 +27,10 @@ def nodes_for(session: Session, tiers: Tiers, of: PodClass, count: int, *, at_on
     """
     free = session.free_now() if at_once else session.free_later()
     mask = tiers.node_mask_now(of) if at_once else tiers.node_mask(of)
+    if session.may_be_overfull and not session.snapshot.shapes[of.shape].best_effort:
+        # parity: such a node takes no pod that asks for anything, even where it asks for something else.
+        sound: Flags = np.all(free[:, :2] >= 0, axis=1)
+        mask = sound if mask is None else mask & sound
     timings = session.timings
     started = timings.now()
     try:

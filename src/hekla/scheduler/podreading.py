@@ -17,12 +17,12 @@ import msgspec
 
 from hekla.api import batch, scheduling
 from hekla.api.core import PodPhase
-from hekla.api.devices import GPU_INDEX
+from hekla.api.devices import GPU_INDEX, read_indexes
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
 from hekla.scheduler.images import full_name
-from hekla.scheduler.reading import Shapes, read_indexes
+from hekla.scheduler.reading import Shapes
 from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodImages, PodStatus, QueueGate, Shape, Workload
 
 TASK_PRIORITY = "volcano.sh/task-priority"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hekla.api.devices import GPU_MEMORY, GPU_NUMBER, UNHEALTHY_GPUS
+from hekla.api.devices import GPU_MEMORY, GPU_NUMBER, UNHEALTHY_GPUS, read_indexes
 from hekla.api.duration import parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, controller_of, key_of, labels_of, parse_timestamp, revision_of, uid_of
@@ -46,12 +46,13 @@ TASK_TOPOLOGY = (
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
+# What a node lends out of what its pods asked for and do not use, in stored units.
+OVERSUBSCRIPTION = ((CPU, "volcano.sh/oversubscription-cpu"), (MEMORY, "volcano.sh/oversubscription-memory"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 # What a scorer assumes of a container that asks for nothing: kube-scheduler's own figures.
 ASSUMED_CPU = 100.0
 ASSUMED_MEMORY = 200.0 * 1024 * 1024
-_DIGITS = 6
 _MOST_CARDS = 256  # what a node with more says of cards is not believed; all else it says is
 
 
@@ -88,6 +89,8 @@ def read_node(obj: Obj) -> Node:
         if amount < 0:
             # It would count against what the other nodes have.
             raise ValueError(f"{name}: a node cannot have less than nothing")
+    for name, annotation in OVERSUBSCRIPTION:
+        _add(allocatable, {name: _lent(annotations_of(obj).get(annotation, ""))})
     return Node(
         name=obj["metadata"]["name"],
         uid=uid_of(obj),
@@ -99,14 +102,13 @@ def read_node(obj: Obj) -> Node:
     )
 
 
-def read_indexes(text: str) -> tuple[int, ...]:
-    """Numbers separated by commas; a text that is anything else names none."""
-    parts = [part.strip() for part in text.split(",")]
-    return tuple(dict.fromkeys(map(int, parts))) if all(map(_is_index, parts)) else ()
-
-
-def _is_index(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _DIGITS
+def _lent(text: str) -> float:
+    """parity: what is no number is nothing."""
+    try:
+        amount = float(text)
+    except ValueError:
+        return 0.0
+    return float(int(amount)) if 0 <= amount < math.inf else 0.0
 
 
 def _read_cards(obj: Obj) -> NodeCards | None:
@@ -145,7 +147,7 @@ def read_queue(obj: Obj) -> Queue:
         deserved=read_amounts(spec.get("deserved")),
         allocated=status.get("allocated"),
         node_groups=_read_node_groups(spec.get("affinity") or {}),
-        limits_node_groups=NODE_GROUP_LIMITS in annotations_of(obj),
+        node_group_limits=_read_group_limits(annotations_of(obj).get(NODE_GROUP_LIMITS, "")),
         hierarchy=_read_hierarchy(annotations_of(obj)),
         revision=revision_of(obj),
     )
@@ -202,6 +204,7 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         unsupported=_unsupported_group_fields(spec),
         status=status,
         subgroup_policies=tuple(map(_read_subgroup_policy, spec.get("subGroupPolicy") or ())),
+        has_topology=bool(_topologies(spec)),
         waiting=_waiting(annotations_of(obj)),
         tracked_in_vain=_is_tracked_in_vain(obj),
         revision=revision_of(obj),
@@ -303,6 +306,14 @@ def _read_node_groups(affinity: Obj) -> NodeGroups | None:
     )
 
 
+def _read_group_limits(text: str) -> dict[str, Amounts] | None:
+    try:
+        said = msgspec.json.decode(text or "{}", type=dict[str, dict[str, Any]])
+        return {group: read_amounts(resources) for group, resources in said.items()}
+    except ValueError:
+        return None
+
+
 def _is_scalar(name: str) -> bool:
     # What only quotas count, beside the resource itself: no node has any of it.
     if name.startswith(("count/", "requests.")):
@@ -330,14 +341,16 @@ def _read_subgroup_policy(item: Obj) -> SubgroupPolicy:
 
 
 def _unsupported_group_fields(spec: Obj) -> tuple[str, ...]:
-    asking = {"spec": spec}
+    return tuple(path for path, topology in _topologies(spec).items() if topology.get("mode") == "hard")
+
+
+def _topologies(spec: Obj) -> dict[str, Obj]:
+    """By path: what a group and its subgroups say of the network their pods are to share."""
+    parts = {"spec": spec}
     for item in spec.get("subGroupPolicy") or ():
-        asking[f"spec.subGroupPolicy[{item.get('name') or ''}]"] = item
-    return tuple(
-        f"{path}.networkTopology"
-        for path, part in asking.items()
-        if (part.get("networkTopology") or {}).get("mode") == "hard"
-    )
+        parts[f"spec.subGroupPolicy[{item.get('name') or ''}]"] = item
+    found = {f"{path}.networkTopology": part.get("networkTopology") for path, part in parts.items()}
+    return {path: topology for path, topology in found.items() if topology is not None}
 
 
 def _shape_key(spec: Obj) -> bytes:

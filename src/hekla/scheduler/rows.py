@@ -264,7 +264,8 @@ class Queue:
     deserved: Amounts = field(hash=False)
     allocated: Mapping[str, str] | None = field(hash=False, compare=False)
     node_groups: NodeGroups | None = None
-    limits_node_groups: bool = False
+    # By group of nodes, what it may hold there at most; None where what is said of it cannot be read.
+    node_group_limits: Mapping[str, Amounts] | None = field(default_factory=dict, hash=False)
     hierarchy: tuple[tuple[str, float], ...] = ()  # where drf's tree has it: names and weights from below the root
     revision: int = field(default=0, compare=False)
 
@@ -297,6 +298,7 @@ class PodGroup:
     unsupported: tuple[str, ...]
     status: Mapping[str, Any] = field(hash=False, compare=False)
     subgroup_policies: tuple[SubgroupPolicy, ...] = ()
+    has_topology: bool = False  # it, or a part of it, says how near its pods are to be to each other
     waiting: tuple[str, str] = field(default=("", ""), compare=False)  # the reason and sentence it is annotated with
     tracked_in_vain: bool = field(default=False, compare=False)  # who wrote what is recorded, and of no use to anybody
     revision: int = field(default=0, compare=False)

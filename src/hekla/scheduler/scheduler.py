@@ -55,7 +55,9 @@ class SchedulerSettings:
     default_queue: str = DEFAULT_QUEUE
     node_labels: tuple[tuple[str, str], ...] = ()  # nodes with none of these are not ours; empty for all nodes
     priority_classes: bool = True  # whether groups have the priority of the class they name
-    period: float = 1.0  # seconds until what failed is tried again; also the least time between two count-only writes
+    # Seconds until what failed is tried again, and between two writes of nothing but counts. What a gang has lost is
+    # told after three quarters of it.
+    period: float = 1.0
     coalesce: float = 0.005  # seconds to wait for more after the first change
     in_flight: int = 64  # bindings on their way at a time
     metrics_address: str = ""  # where to serve figures for Prometheus; empty for nowhere

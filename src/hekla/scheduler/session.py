@@ -198,6 +198,7 @@ class Session:
     reservers: list[Listener] = field(default_factory=list)  # told of pods let in by their queue and not placed yet
     admitted: list[Pod] = field(default_factory=list)  # those let in by this cycle
     tags: dict[str, int] = field(default_factory=dict)  # by pod uid
+    fickle_queues: set[str] = field(default_factory=set)  # whose pods, once placed, change where others of it may go
     leaving: dict[str, Pod] = field(default_factory=dict)  # by uid: made to leave in this cycle, perhaps not for good
     cards: CardBook | None = None  # which cards pods get, where a plugin gives any
     due: float | None = None
@@ -213,6 +214,7 @@ class Session:
     _lines: dict[str, int] | None = None
     _volumes: VolumeBook | None = None
     _later: bool = field(init=False)
+    _free_in_all: tuple[int, Floats] | None = field(init=False, default=None)  # and at how many changes
     _floor: list[float] = field(init=False)  # no node has less idle than this, resource by resource
 
     def __post_init__(self) -> None:
@@ -283,7 +285,9 @@ class Session:
 
     def is_fickle(self, of: PodClass) -> bool:
         """Whether placing pods may change where pods of the class may go, for whatever reason but room."""
-        if self.is_social(of) or (self.cards is not None and self.cards.request(of.shape) is not None):
+        if self.is_social(of) or of.queue in self.fickle_queues:
+            return True
+        if self.cards is not None and self.cards.request(of.shape) is not None:
             return True
         return bool(of.claims) and (self.volumes.is_open(of.claims) or bool(self.snapshot.storage.limits))
 
@@ -311,6 +315,11 @@ class Session:
             return self.asked(shape)
         return [(column, amount) for column, amount in self.asked(shape) if amount > self._floor[column]]
 
+    @property
+    def may_be_overfull(self) -> bool:
+        """Whether pods on some node may hold more CPU or memory than it has."""
+        return self._floor[0] < 0 or self._floor[1] < 0
+
     def free_now(self) -> Floats:
         """What a pod may take at once: idle, and not promised to somebody already."""
         if not self._later:
@@ -328,6 +337,12 @@ class Session:
             return self.idle
         free: Floats = self.idle + self.releasing - self.pipelined
         return free
+
+    def free_in_all(self) -> Floats:
+        """The same, of all nodes together; asked for by each of many who wait, when nothing moves any more."""
+        if self._free_in_all is None or self._free_in_all[0] != len(self.changes):
+            self._free_in_all = len(self.changes), self.free_later().sum(axis=0)
+        return self._free_in_all[1]
 
     def hold_slots(self) -> None:
         """Have the slots of pods that were leaving before this cycle began stay taken, whatever else they will free."""

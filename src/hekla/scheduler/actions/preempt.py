@@ -25,7 +25,9 @@ _STATUSES = (PodStatus.BOUND, PodStatus.RUNNING)
 
 
 def execute(session: Session, tiers: Tiers) -> None:
-    for name, states in hungry_groups(session, tiers).items():
+    for name, hungry in hungry_groups(session, tiers).items():
+        # parity: who asks for a network topology displaces nobody, not even where that is only a wish.
+        states = [state for state in hungry if not state.group.row.has_topology]
         mates = [state for state in session.groups if state.queue.name == name]
         residents = Residents(session, mates, _STATUSES)
         may_try = partial(_may_preempt, session, tiers)

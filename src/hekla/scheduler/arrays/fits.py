@@ -31,6 +31,10 @@ def room(free: Floats, asked: Asked, most: int) -> Ints:
 
 
 def first_missing(free: Floats, request: Floats) -> Ints:
-    """For each node the first column, in table order, in which a pod of `request` does not fit; -1 where it does."""
+    """For each node the first column, in table order, in which a pod of `request` does not fit; -1 where it does.
+
+    A node with less than nothing of CPU or memory (the first two) lacks it for every pod, of others for who asks.
+    """
     lacking = free < request
+    lacking[:, 2:] &= request[2:] > 0
     return np.where(lacking.any(axis=1), lacking.argmax(axis=1), -1).astype(np.int64)

@@ -224,7 +224,8 @@ class Capacity(
 
     def _rank_now(self, name: str) -> tuple[float, float]:
         account = self._accounts.get(name)
-        if account is None or not any(amount >= TOLERANCE for amount in account.deserved):
+        # parity: a number of pods alone is no share.
+        if account is None or not np.any(np.array(account.deserved)[self._columns.counted] >= TOLERANCE):
             return (1.0, 1.0)
         shares = [held / due for held, due in zip(account.allocated, account.deserved) if due >= TOLERANCE]
         return (max(shares), 0.0)

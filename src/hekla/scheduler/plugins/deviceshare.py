@@ -87,7 +87,8 @@ class DeviceShare(SchedulerPlugin, NodeFilter, NodeScore):
         found = []
         if unsuited.any():
             text = "node(s) had too few cards" if request.whole else "node(s) had no card of that size"
-            found.append(Refusal(text, Reason.NO_NODE_MATCHES, unsuited))
+            words = _words_of_size(book, request) if unsuited.all() else ""
+            found.append(Refusal(text, Reason.NO_NODE_MATCHES, unsuited, words=words))
         if taken.any():
             text = f"no enough gpu {'number' if request.whole else 'memory'} on node(s)"
             words = _words(book, request)
@@ -135,6 +136,14 @@ class _CardScore:
         at = slice(None) if lines is None else lines
         room = self.book.room(at, at_once=True)
         return self.weight * self.points(room, self.book.size[at], self.request.whole, self.request.share)
+
+
+def _words_of_size(book: CardBook, request: CardRequest) -> str:
+    """What no node would do for, if nobody were on its cards."""
+    if request.whole:
+        return f"a pod asks for {request.whole} cards, no node has more than {book.most()} in good health"
+    wanted, largest = (show_amount(GPU_MEMORY, amount) for amount in (request.share, book.largest()))
+    return f"a pod asks for {wanted} of one card, the largest has {largest}"
 
 
 def _words(book: CardBook, request: CardRequest) -> str:

@@ -11,6 +11,7 @@ from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.extension import HIERARCHY, Argument, NodeFilter, NodeScore, SchedulerPlugin
 from hekla.scheduler.fit import Refusal
+from hekla.scheduler.grouplimits import GroupLimits
 from hekla.scheduler.queuetree import QueueTree
 from hekla.scheduler.rows import NodeGroups
 from hekla.scheduler.session import PodClass, Session
@@ -19,7 +20,7 @@ NODE_GROUP = "volcano.sh/nodegroup-name"
 
 
 class NodeGroup(SchedulerPlugin, NodeFilter, NodeScore):
-    """A queue's pods go only to the groups of nodes it names, rather to those it prefers."""
+    """A queue's pods go only to the groups of nodes it names, within its limits there, rather to those it prefers."""
 
     BY_CONSTRAINTS: ClassVar[bool] = True
 
@@ -33,14 +34,16 @@ class NodeGroup(SchedulerPlugin, NodeFilter, NodeScore):
         super().__init__(arguments, session)
         self._tree = QueueTree(session.queues) if arguments[HIERARCHY] else None
         self._groups = np.array([node.labels.get(NODE_GROUP, "") for node in session.snapshot.nodes.rows], dtype=object)
+        self._limits = GroupLimits(session, self._groups.tolist())
 
     def refusals(self, of: PodClass) -> Sequence[Refusal]:
         found: list[Refusal] = []
         unlabelled: Flags = self._groups == ""
         wishes = self._wishes(of.queue)
-        if self.session.queues[of.queue].limits_node_groups:
-            text = "node(s) cannot be judged: resource limits of node groups are not supported yet"
-            _add(found, text, np.ones(len(self._groups), dtype=bool), Reason.UNSUPPORTED)
+        if self.session.queues[of.queue].node_group_limits is None:
+            everywhere: Flags = np.ones(len(self._groups), dtype=bool)
+            _add(found, "node group resource limit annotation invalid", everywhere)
+            return found
         if self.arguments["strict"] or wishes is not None:
             _add(found, "node group label not found", unlabelled)
         if wishes is None:
@@ -50,6 +53,9 @@ class NodeGroup(SchedulerPlugin, NodeFilter, NodeScore):
         admitted = ({*wishes.required, *wishes.preferred} - {*wishes.forbidden}) | {*wishes.avoided}
         refused = ~unlabelled & ~np.isin(self._groups, sorted(admitted))
         _add(found, "node does not satisfy the node group affinity", refused)
+        full = self._limits.exceeded(of)
+        if full is not None:
+            _add(found, "node group resource limit exceeded", full & ~refused, Reason.QUEUE_OVER_QUOTA)
         return found
 
     def has_preference(self, of: PodClass) -> bool:

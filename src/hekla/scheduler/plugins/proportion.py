@@ -125,5 +125,14 @@ class Proportion(
 
     def _over_share(self, account: Account, shape: int, fit: int) -> Unfit:
         columns, asked = self.session.snapshot.columns, self.session.asked(shape)
+        tight = [
+            column
+            for column, amount in asked
+            if column != self._pods and account.allocated[column] + amount * (fit + 1) > account.deserved[column]
+        ]
+        if all(account.deserved[column] >= self.session.total[column] for column in tight):
+            # No other queue has a part in it: it is the cluster that has no more.
+            sums = account.arithmetic(columns, asked, fit, account.deserved, "in the whole cluster")
+            return Unfit(Reason.NOT_ENOUGH_RESOURCES, sums)
         sums = account.arithmetic(columns, asked, fit, account.deserved, "deserved")
         return Unfit(Reason.QUEUE_OVER_QUOTA, f"queue {account.queue.name} is at its share ({sums})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -31,8 +31,9 @@ class ResourceQuota(SchedulerPlugin, GroupEnqueueable):
     def group_enqueueable(self, state: GroupState) -> tuple[Vote, Unfit | None]:
         namespace, wanted = state.group.row.key.namespace, state.group.row.min_quantities
         for quota in self.session.snapshot.quotas:
-            if quota.key.namespace == namespace and not self._has_room(quota, wanted):
-                return Vote.REJECT, _objection(quota, wanted)
+            over = self._exceeded(quota, wanted) if quota.key.namespace == namespace else []
+            if over:
+                return Vote.REJECT, _objection(quota, wanted, over)
         return Vote.PERMIT, None
 
     def group_enqueued(self, state: GroupState) -> None:
@@ -40,20 +41,21 @@ class ResourceQuota(SchedulerPlugin, GroupEnqueueable):
         for name, amount in state.group.row.min_quantities.items():
             entered[name] = entered.get(name, Decimal(0)) + amount
 
-    def _has_room(self, quota: Quota, wanted: _Amounts) -> bool:
+    def _exceeded(self, quota: Quota, wanted: _Amounts) -> list[str]:
+        """What of the quota would be used beyond its limit."""
         entered = self._entered.get(quota.key.namespace, {})
-        return all(
-            quota.used.get(name, Decimal(0)) + entered.get(name, Decimal(0)) + amount <= quota.hard[name]
+        return [
+            name
             for name, amount in wanted.items()
             if name in quota.hard
-        )
+            and quota.used.get(name, Decimal(0)) + entered.get(name, Decimal(0)) + amount > quota.hard[name]
+        ]
 
 
-def _objection(quota: Quota, wanted: _Amounts) -> Unfit:
-    named = {name: amount for name, amount in wanted.items() if name in quota.hard}
-    used = {name: quota.used.get(name, Decimal(0)) for name in named}
-    hard = {name: quota.hard[name] for name in named}
-    text = f"resource quota insufficient, requested: {_show(named)}, used: {_show(used)}, limited: {_show(hard)}"
+def _objection(quota: Quota, wanted: _Amounts, over: Sequence[str]) -> Unfit:
+    used = {name: quota.used.get(name, Decimal(0)) for name in over}
+    asked, hard = ({name: amounts[name] for name in over} for amounts in (wanted, quota.hard))
+    text = f"resource quota insufficient, requested: {_show(asked)}, used: {_show(used)}, limited: {_show(hard)}"
     return Unfit(Reason.QUOTA_EXCEEDED, text, f"{text} (quota {quota.key.name})")
 
 

@@ -49,7 +49,9 @@ def volume_object(
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
     if owner:
         spec["claimRef"] = {"namespace": "test", "name": owner}
-    spec |= {"csi": {"driver": driver, "volumeHandle": name}} if driver else {"local": {"path": f"/mnt/{name}"}}
+    # A local volume has to say where it is.
+    place = {"local" if node else "hostPath": {"path": f"/mnt/{name}"}}
+    spec |= {"csi": {"driver": driver, "volumeHandle": name}} if driver else place
     return {"kind": "PersistentVolume", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
 
 
