@@ -26,7 +26,7 @@ def test_every_shell_gets_something_that_names_the_program(shell: str, capsys: p
     [
         ("hekla re", ["render"]),
         ("hekla queue o", ["operate"]),
-        ("hekla run --node-", ["--node-cpu", "--node-memory", "--node-gpus"]),
+        ("hekla run --node-", ["--node-cpu", "--node-memory", "--node-gpus", "--node-gpu-memory"]),
     ],
 )
 def test_bash_completes_commands_and_flags(words: str, proposed: list[str]) -> None:

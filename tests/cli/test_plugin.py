@@ -210,6 +210,8 @@ def test_of_a_job_plugins_cases_each_object_expected_must_be_made(tried: Tried) 
         ("- {name: a, expect: {}, nodes: [{name: n1, cpus: 1}]}", "nodes[0].cpus: unknown (known: name,"),
         ("- {name: a, expect: {}, groups: [{name: g, pods: [{mem: 1}]}]}", "groups[0].pods[0].mem: unknown"),
         ("- {name: a, expect: {}, nodes: {name: n1}}", "nodes: must be a list"),
+        ("- {name: a, expect: {}}", "case 'a': expect: is empty: such a case cannot fail"),
+        ("- {name: a, expect: {}, then: [{finish: [], expect: {}}]}", "case 'a': expect: is empty"),
         ("name: a", "must be a list of cases"),
         ("- [", "own.cases.yaml: "),
     ],
@@ -218,6 +220,43 @@ def test_a_case_that_could_not_fail_is_refused(tried: Tried, cases: str, complai
     status, said = tried(HEAD, cases)
     assert status == EXIT_BAD_FILE
     assert complaint in said
+
+
+@pytest.mark.parametrize(
+    ("case", "complaint"),
+    [
+        ("expect: []", "expect: is empty: such a case cannot fail"),
+        ("expect: [{kind: Pod}, {}]", "expect: is empty: such a case cannot fail"),
+        ("refused: never, expect: [{kind: Pod}]", "expect: nothing is made of a job that is refused"),
+    ],
+)
+def test_a_case_of_a_job_plugin_that_could_not_fail_is_refused(tried: Tried, case: str, complaint: str) -> None:
+    status, said = tried(JOB_PLUGIN, f"- {{name: a, {case}}}")
+    assert status == EXIT_BAD_FILE
+    assert f"case 'a': {complaint}" in said
+
+
+def refusing(condition: str) -> str:
+    """The job plugin, which refuses jobs of which that holds."""
+    shaped = "    def shape_pod(self, pod, job):\n"
+    assert shaped in JOB_PLUGIN
+    refusal = f"        if {condition}:\n            raise PluginRefused('not this one')\n"
+    source = JOB_PLUGIN.replace(shaped, shaped + refusal).replace('container["env"] = ', 'container["env"] += ')
+    return f"from hekla.controllers.job.plugin import PluginRefused\n{source}"
+
+
+def test_that_nothing_of_a_job_plugin_was_tried_because_it_refuses_every_job_is_told(tried: Tried) -> None:
+    status, said = tried(refusing("True"))
+    assert status == EXIT_FAILED
+    assert "- master ×1, worker ×3 (refused: not this one)" in said
+    assert "✘ something of it was tried\n      it refuses every made-up job" in said
+
+
+def test_a_job_plugin_may_refuse_some_of_the_made_up_jobs(tried: Tried) -> None:
+    status, said = tried(refusing("job.key.name == 'single'"))
+    assert status == 0
+    assert "- main ×1 (refused: not this one)" in said
+    assert "✔ master ×1, worker ×3" in said
 
 
 @pytest.mark.parametrize(

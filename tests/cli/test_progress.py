@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
-from hekla.cli.progress import dependency_reason, task_rows, told_reason, waiting_reason
+from hekla.cli.progress import dependency_reason, predecessor_reason, task_rows, told_reason, waiting_reason
 from tests import make
 
 UNSCHEDULABLE = {
@@ -45,6 +45,38 @@ def test_a_task_without_pods_that_depends_on_others_waits_for_them() -> None:
     assert dependency_reason(job, [pod]) == ("WaitingForDependency", "task second waits for first")
     other = {"metadata": {"name": "j-second-0", "annotations": {"volcano.sh/task-spec": "second"}}}
     assert dependency_reason(job, [pod, other]) == ("", "")
+
+
+def pod_of(job: dict[str, Any], name: str, **metadata: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "controller": True}
+    return {"metadata": {"name": name, "ownerReferences": [{**owner, "uid": job["metadata"]["uid"]}], **metadata}}
+
+
+def test_a_job_waits_for_the_pods_of_an_earlier_one_of_its_name() -> None:
+    job, earlier = (
+        {**make.job("j", make.task("t", 2)), "metadata": {"name": "j", "uid": uid}} for uid in ("new", "old")
+    )
+    going = [pod_of(earlier, name, deletionTimestamp="2026-01-01T00:00:00Z") for name in ("j-t-1", "j-t-0")]
+    said = "pods of an earlier job called j are still ending: "
+    assert predecessor_reason(job, going) == ("WaitingForPredecessor", f"{said}j-t-0 and 1 more")
+    assert predecessor_reason(job, [*going[:1], pod_of(job, "j-t-0")]) == ("WaitingForPredecessor", f"{said}j-t-1")
+    running = {**pod_of(job, "j-t-0"), "status": {"phase": "Running"}}
+    assert predecessor_reason(job, [*going[:1], running]) == ("", "")
+    assert predecessor_reason(job, [pod_of(job, "j-t-0", deletionTimestamp="2026-01-01T00:00:00Z")]) == ("", "")
+
+
+def test_pods_of_an_earlier_job_that_have_other_names_keep_nobody_waiting() -> None:
+    """Its own have been made: what they wait for is something else."""
+    job, earlier = ({**make.job("j", make.task("t")), "metadata": {"name": "j", "uid": uid}} for uid in ("new", "old"))
+    going = pod_of(earlier, "j-t-7", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert predecessor_reason(job, [going, pod_of(job, "j-t-0")]) == ("", "")
+
+
+def test_a_job_that_is_over_waits_for_nobody() -> None:
+    job, earlier = ({**make.job("j", make.task("t")), "metadata": {"name": "j", "uid": uid}} for uid in ("new", "old"))
+    over = {**job, "status": {"state": {"phase": "Aborted"}}}
+    going = pod_of(earlier, "j-t-0", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert predecessor_reason(over, [going]) == ("", "")
 
 
 def waiting_pod(*conditions: dict[str, Any], **spec: Any) -> dict[str, Any]:

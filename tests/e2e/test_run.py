@@ -126,6 +126,8 @@ def test_a_command_that_does_not_exist_is_the_pods_reason(tmp_path: Path) -> Non
     done = run(write(tmp_path, JOB, command='["no-such-program"]'), tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "no-such-program" in done.stderr + done.stdout
+    # What the image would have brought may be what is missing.
+    assert "not pulled, pods saw this machine's own files" in done.stderr
 
 
 @pytest.mark.parametrize(

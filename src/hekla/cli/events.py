@@ -7,12 +7,14 @@ from datetime import datetime
 
 import click
 
+from hekla.api.batch import JobPhase
 from hekla.api.kinds import EVENT, JOB, Obj
-from hekla.api.meta import parse_timestamp, uid_of
+from hekla.api.meta import name_of, namespace_of, parse_timestamp, revision_of, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.named import pods_of
 from hekla.cli.output import age, print_table
 from hekla.cli.parameters import output_option
+from hekla.client.recorder import NORMAL, WARNING
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 
@@ -49,7 +51,55 @@ async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
         for event in listed
         if event["involvedObject"].get("uid") in about or event["involvedObject"].get("name") == group
     ]
-    return sorted(mine, key=time_of_event)
+    return sorted([*mine, *_phases(job), *(end for pod in pods for end in _ends(pod))], key=_order)
+
+
+def _phases(job: Obj) -> list[Obj]:
+    """What became of the job, which nobody makes an Event of. That it waits or runs is told by its pods."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return [
+        _entry(job, "Job", NORMAL, phase, f"The job is {phase}", str(condition["lastTransitionTime"]))
+        for condition in conditions
+        if (phase := str(condition.get("status") or "")) not in ("", JobPhase.PENDING, JobPhase.RUNNING)
+        and condition.get("lastTransitionTime")
+    ]
+
+
+def _ends(pod: Obj) -> list[Obj]:
+    """How the pod's containers ended, those of earlier attempts as far as they are known."""
+    found = []
+    status = pod.get("status") or {}
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        for ended in ((container.get(key) or {}).get("terminated") for key in ("lastState", "state")):
+            if ended and ended.get("finishedAt"):
+                code, said = int(ended.get("exitCode") or 0), str(ended.get("message") or "").strip()
+                text = f"Container {container['name']} ended with exit code {code}" + (f": {said}" if said else "")
+                reason = str(ended.get("reason") or ("Error" if code else "Completed"))
+                found.append(_entry(pod, "Pod", WARNING if code else NORMAL, reason, text, ended["finishedAt"]))
+    return found
+
+
+def _entry(about: Obj, kind: str, type_: str, reason: str, message: str, when: str) -> Obj:
+    """In the form of an Event."""
+    return {
+        "type": type_,
+        "reason": reason,
+        "message": message,
+        "involvedObject": {
+            "kind": kind,
+            "name": name_of(about),
+            "namespace": namespace_of(about),
+            "uid": uid_of(about),
+        },
+        "lastTimestamp": when,
+    }
+
+
+def _order(event: Obj) -> tuple[str, int, int]:
+    """By the second; within one as they were written, and ends come last: the container's, then the job's."""
+    written = revision_of(event) if event.get("metadata") else 0
+    last = 0 if written else 1 if event["involvedObject"]["kind"] == "Pod" else 2
+    return time_of_event(event), last, written
 
 
 def time_of_event(event: Obj) -> str:

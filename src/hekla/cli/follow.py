@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from hekla.api.batch import JOB_NAME, TASK_SPEC
 from hekla.api.kinds import EVENT, JOB, POD, POD_GROUP, Kind, Obj
 from hekla.api.meta import is_owned_by, labels_of, name_of, namespace_of, uid_of
-from hekla.cli.progress import is_finished
+from hekla.cli.progress import is_finished, predecessor_reason
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.errors import ApiError, Disconnected, NotFound
@@ -66,6 +66,7 @@ class Follower:
         self._last_seen = job
         self._gone = False
         self._synced = False
+        self._waits_for_earlier = False
         self._trouble_since: float | None = None
         self._lost: Disconnected | None = None
         self._unread: ApiError | Disconnected | None = None
@@ -163,6 +164,10 @@ class Follower:
     def _look(self, group: asyncio.TaskGroup) -> None:
         pods = self.pods()
         self._listener.changed(self._last_seen, self.group(), pods)
+        _, waits = predecessor_reason(self._last_seen, self._pods.all())
+        if waits and not self._waits_for_earlier:
+            self._listener.say(f"{waits}; they are waited for")
+        self._waits_for_earlier = bool(waits)
         if self._logs is not None:
             for pod in pods:
                 if not self._logs.task or labels_of(pod).get(TASK_SPEC) == self._logs.task:

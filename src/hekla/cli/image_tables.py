@@ -1,9 +1,9 @@
-"""Tables of images that lie beside a job's file: who runs the job without `--images` is told of them."""
+"""Images that a run does without: tables of them beside the job's file that nobody named, and what was never pulled."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hekla.api.kinds import Obj
@@ -19,6 +19,20 @@ def unused_table(file: str, job: Obj) -> str:
             command = f"hekla run --images {shlex.quote(str(table))} {shlex.quote(file)}"
             return f"{said}; to have it:  {command}"
     return ""
+
+
+def unused_images(pods: Sequence[Obj]) -> str:
+    """A sentence about the images of containers that ended badly, which may have missed what is in them; or empty."""
+    statuses = [status for pod in pods for status in (pod.get("status") or {}).get("containerStatuses") or ()]
+    images = [
+        str(status.get("image") or "")
+        for status in statuses
+        if ((status.get("state") or {}).get("terminated") or {}).get("exitCode")
+    ]
+    if not images:
+        return ""
+    named = ", ".join(dict.fromkeys(images))
+    return f"{named}: not pulled, pods saw this machine's own files; --runtime podman runs the image itself"
 
 
 def _said_of(table: Path, job: Obj) -> str:

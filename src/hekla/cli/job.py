@@ -16,7 +16,7 @@ from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
 from hekla.cli.job_table import job_table
 from hekla.cli.manifest import Document, read_manifest
-from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, pods_of, queue_names
+from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, own_pods, pods_by_name, queue_names
 from hekla.cli.output import age, duration, print_document, print_table
 from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.progress import (
@@ -24,6 +24,7 @@ from hekla.cli.progress import (
     failures,
     is_finished,
     phase_of,
+    predecessor_reason,
     queue_reason,
     started_at,
     task_rows,
@@ -176,10 +177,13 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
 
     async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], tuple[str, str]]:
         found = await client.get(JOB, name, connection.namespace)
-        pods = await pods_of(client, found)
+        of_name = await pods_by_name(client, found)
+        pods = own_pods(found, of_name)
         events = await _events(client, connection.namespace, uid_of(found))
         group = await client.find(POD_GROUP, f"{name}-{uid_of(found)}", connection.namespace)
         waits = queue_reason(found, await queue_names(client), pods)
+        if not waits[0]:
+            waits = predecessor_reason(found, of_name)
         if not waits[0]:
             waits = waiting_reason(group, pods)
         return found, pods, events, waits if waits[0] else dependency_reason(found, pods)

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from hekla.api.batch import JOB_NAME
 from hekla.api.kinds import Obj
 from hekla.api.meta import controller_of, labels_of, name_of, namespace_of, parse_timestamp, uid_of
 from hekla.cli.output import age
-from hekla.cli.progress import dependency_reason, is_finished, phase_of, queue_reason, task_rows, waiting_reason
+from hekla.cli.progress import (
+    dependency_reason,
+    is_finished,
+    phase_of,
+    predecessor_reason,
+    queue_reason,
+    task_rows,
+    waiting_reason,
+)
 
 Table = tuple[list[str], list[list[object]]]
 
@@ -37,11 +46,21 @@ def job_table(
     """
     headers = [*(["NAMESPACE"] if namespaces else []), *_HEADERS, *(_WIDE if wide else [])]
     groups_of, pods_of = _by_owner(groups), _by_owner(pods)
+    pods_of_name: dict[tuple[str, str], list[Obj]] = {}
+    for pod in pods:
+        pods_of_name.setdefault((namespace_of(pod), labels_of(pod).get(JOB_NAME, "")), []).append(pod)
     rows = []
     for job in jobs:
         mine = pods_of.get(uid_of(job), [])
         group = next(iter(groups_of.get(uid_of(job), ())), None)
-        waits = queue_reason(job, queues, mine)[0] or waiting_reason(group, mine)[0] or dependency_reason(job, mine)[0]
+        of_name = pods_of_name.get((namespace_of(job), name_of(job)), [])
+        reasons = (
+            queue_reason(job, queues, mine),
+            predecessor_reason(job, of_name),
+            waiting_reason(group, mine),
+            dependency_reason(job, mine),
+        )
+        waits = next((code for code, _ in reasons if code), "")
         row = [*([namespace_of(job)] if namespaces else []), *_row(job, waits, mine, now)]
         rows.append([*row, *(_wide_part(job) if wide else [])])
     return headers, rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -59,9 +59,17 @@ def read_one(cluster: ClusterOptions, kind: Kind, name: str) -> Obj:
 
 async def pods_of(client: Client, job: Obj) -> list[Obj]:
     """The job's own pods: not those of an earlier job of that name."""
+    return own_pods(job, await pods_by_name(client, job))
+
+
+async def pods_by_name(client: Client, job: Obj) -> list[Obj]:
+    """The pods of all jobs of that name: those of an earlier one may still be ending."""
     selector = f"{JOB_NAME}={name_of(job)}"
-    listed = (await client.list(POD, namespace_of(job), label_selector=selector)).items
-    return sorted((pod for pod in listed if is_owned_by(pod, job)), key=name_of)
+    return (await client.list(POD, namespace_of(job), label_selector=selector)).items
+
+
+def own_pods(job: Obj, pods: Iterable[Obj]) -> list[Obj]:
+    return sorted((pod for pod in pods if is_owned_by(pod, job)), key=name_of)
 
 
 async def queue_names(client: Client) -> frozenset[str] | None:

@@ -21,6 +21,7 @@ from hekla.cli.manifest import BadFile
 from hekla.cli.output import style
 from hekla.cli.plugin_cases import Case, read_cases
 from hekla.controllers.job import trial as job_trial
+from hekla.controllers.job.model import Job
 from hekla.controllers.job.plugin import PluginRefused
 from hekla.errors import HeklaError
 from hekla.scheduler.config import DEFAULT_CONFIG
@@ -119,9 +120,25 @@ def _try_job_plugin(report: _Report, name: str, factory: Any, cases: list[Case])
     for case in cases:
         report.tell(case["name"], _problems_of(partial(_job_case, name, factory, case)))
     click.echo("\nmade-up jobs")
-    for job in job_trial.sample_jobs(name, []):
-        tasks = ", ".join(f"{task.name} ×{task.replicas}" for task in job.tasks)
-        report.tell(tasks, _problems_of(partial(job_trial.broken_rules, factory, job, [])))
+    taken = [job for job in job_trial.sample_jobs(name, []) if not _is_refused(report, factory, job)]
+    # A job without pods says little of a plugin that shapes them.
+    if not any(job.replicas for job in taken) and not any("expect" in case for case in cases):
+        untried = "it refuses every made-up job: write a case with one that it takes"
+        report.tell("something of it was tried", [untried])
+
+
+def _is_refused(report: _Report, factory: Any, job: Job) -> bool:
+    """Tell what the plugin makes of the job, or that it refuses it: then there is nothing to look at."""
+    tasks = ", ".join(f"{task.name} ×{task.replicas}" for task in job.tasks)
+    try:
+        problems = list(job_trial.broken_rules(factory, job, []))
+    except PluginRefused as error:
+        click.echo(f"  - {tasks} (refused: {error})")
+        return True
+    except Exception as error:
+        problems = [_told(error)]
+    report.tell(tasks, problems)
+    return False
 
 
 def _job_case(name: str, factory: Any, case: Case) -> list[str]:
@@ -151,13 +168,12 @@ def _problems_of(attempt: Callable[[], Iterable[str]]) -> list[str]:
     """What is wrong, an error of the plugin's included: it is somebody else's code, and may raise anything."""
     try:
         return list(attempt())
-    except PluginRefused as error:
-        click.echo(f"    (refuses: {error})")
-        return []
-    except HeklaError as error:
-        return [str(error)]
     except Exception as error:
-        return [f"{type(error).__name__}: {error}"]
+        return [_told(error)]
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, HeklaError) else f"{type(error).__name__}: {error}"
 
 
 def _job_plugin(file: Path) -> Any:

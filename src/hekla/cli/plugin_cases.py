@@ -12,6 +12,7 @@ from hekla.scheduler.trial.objects import WORDS
 
 Case = dict[str, Any]
 _OF_SCHEDULER = ("name", "arguments", "config", "linger", "expect", "then", *GIVEN)
+_CANNOT_FAIL = "is empty: such a case cannot fail"
 _OF_JOB = ("name", "arguments", "job", "expect", "refused")
 
 
@@ -33,8 +34,14 @@ def read_cases(path: Path, *, of_job_plugin: bool) -> list[Case]:
 
 def _job_mistakes(case: Case) -> Iterator[str]:
     yield from _unknown(case, _OF_JOB, "")
-    if "refused" not in case and not isinstance(case.get("expect"), list):
+    expected = case.get("expect")
+    if "refused" in case:
+        if expected:
+            yield "expect: nothing is made of a job that is refused"
+    elif not isinstance(expected, list):
         yield "expect: must be a list of objects, each with what is expected of it"
+    elif not expected or not all(expected):
+        yield f"expect: {_CANNOT_FAIL}"
 
 
 def _scheduler_mistakes(case: Case) -> Iterator[str]:
@@ -45,6 +52,8 @@ def _scheduler_mistakes(case: Case) -> Iterator[str]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         yield "then: must be a list of steps"
         return
+    if not any(step.get("expect") for step in (case, *steps)):
+        yield f"expect: {_CANNOT_FAIL}"
     for number, step in enumerate(steps):
         place = f"then[{number}]."
         yield from _unknown(step, STEP, place)

@@ -12,7 +12,7 @@ from datetime import datetime
 from hekla.api.batch import FINISHED_JOB_PHASES, SCHEDULER_NAME, TASK_SPEC, JobPhase
 from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
-from hekla.api.meta import annotations_of, parse_timestamp
+from hekla.api.meta import annotations_of, is_deleting, is_owned_by, name_of, parse_timestamp
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION, Reason
 
 # Container reasons that mean "this will not start by waiting".
@@ -93,6 +93,32 @@ def dependency_reason(job: Obj, pods: Sequence[Obj]) -> tuple[str, str]:
         if wanted and task.get("replicas") and task.get("name") not in made:
             return str(Reason.WAITING_FOR_DEPENDENCY), f"task {task['name']} waits for {', '.join(wanted)}"
     return "", ""
+
+
+def predecessor_reason(job: Obj, pods: Sequence[Obj]) -> tuple[str, str]:
+    """(code, sentence) for a job whose pods' names are still taken by those of an earlier one of its name; or empty.
+
+    `pods` are all of that name, whichever job's.
+    """
+    mine = [pod for pod in pods if is_owned_by(pod, job)]
+    leaving = {name_of(pod) for pod in pods if not is_owned_by(pod, job) and is_deleting(pod)}
+    if not leaving or is_finished(job) or _has_started(mine):
+        return "", ""
+    # Others than these are in nobody's way.
+    taken = sorted(leaving & _names_of_pods(job))
+    if not taken:
+        return "", ""
+    named = taken[0] if len(taken) == 1 else f"{taken[0]} and {len(taken) - 1} more"
+    sentence = f"pods of an earlier job called {name_of(job)} are still ending: {named}"
+    return str(Reason.WAITING_FOR_PREDECESSOR), sentence
+
+
+def _names_of_pods(job: Obj) -> set[str]:
+    """Of all that it is to have."""
+    tasks = (job.get("spec") or {}).get("tasks") or ()
+    return {
+        f"{name_of(job)}-{task['name']}-{index}" for task in tasks for index in range(int(task.get("replicas") or 0))
+    }
 
 
 def queue_reason(job: Obj, queues: Collection[str] | None, pods: Sequence[Obj]) -> tuple[str, str]:

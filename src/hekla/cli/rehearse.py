@@ -15,6 +15,7 @@ from hekla.cli.output import print_table
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import Forbidden
+from hekla.local.layout import Layout
 from hekla.scheduler.config import Config, default_config, read_config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import KINDS, rehearse
@@ -51,10 +52,15 @@ def scheduler_conf_option(command: Any) -> Any:
 
 def effective_config(cluster: ClusterOptions, given: Path | None) -> Config:
     """The configuration to rehearse with: the one given, else the local cluster's own, else the built-in one."""
-    recorded = cluster.layout().scheduler_conf
-    if given is None and cluster.is_local() and recorded.exists():
-        given = Path(recorded.read_text().strip())
-    return read_config(given) if given is not None else default_config()
+    if given is not None:
+        return read_config(given)
+    return recorded_config(cluster.layout()) if cluster.is_local() else default_config()
+
+
+def recorded_config(layout: Layout) -> Config:
+    """What the scheduler of a local cluster uses."""
+    recorded = layout.scheduler_conf
+    return read_config(Path(recorded.read_text().strip())) if recorded.exists() else default_config()
 
 
 def decision_about(plan: Plan, group: str, namespace: str) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.cli.cluster import machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
-from hekla.cli.image_tables import unused_table
+from hekla.cli.image_tables import unused_images, unused_table
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table, style
@@ -79,11 +79,12 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
         raise Misuse("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
-    if not (_is_there(cluster) or size["images"] or size["runtime"] != "machine" or default_images(os.environ)):
+    own_files = not (_is_there(cluster) or size["images"] or size["runtime"] != "machine" or default_images(os.environ))
+    if own_files:
         told = unused_table(file, jobs[0].obj)
         if told:
             click.echo(f"note: {told}", err=True)
-    wish = _Wish(logs=not no_logs, detach=detach, json=output == "json", flags=cluster.flags())
+    wish = _Wish(logs=not no_logs, detach=detach, json=output == "json", flags=cluster.flags(), own_files=own_files)
     with _cluster_for(cluster, size) as (connection, private):
         one = _Run(connection, documents, wish, private)
         try:
@@ -166,12 +167,14 @@ def _wait_until_it_takes_jobs(launched: LaunchedCluster) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """How a person wants to hear of a run. `flags`: what leads other commands to the same cluster."""
+    """How a person wants to hear of a run. `flags`: what leads other commands to the same cluster; `own_files`: whether
+    images are this machine's own files, and nobody said what they would have brought."""
 
     logs: bool
     detach: bool
     json: bool
     flags: str
+    own_files: bool = False
 
 
 class _Run:
@@ -264,19 +267,21 @@ class _Run:
         following.cancel()
 
     async def _despair(self, client: Client, job: Obj, pods: list[Obj]) -> int:
+        from hekla.cli.rehearse import recorded_config
         from hekla.cli.why import explain_job
-        from hekla.scheduler.config import default_config
+        from hekla.local.layout import Layout
 
         name, hopeless = name_of(job), self._hopeless
         if hopeless.placed or not hopeless.code:
             click.echo(f"\n{name} cannot start: {hopeless.sentence}", err=True)
             return self._report(job, pods, EXIT_FAILED, reason=hopeless.code, message=hopeless.sentence)
         # Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic.
-        answer = await explain_job(client, namespace_of(job), name, default_config())
+        config = recorded_config(Layout(Path(self._connection.access.source).parent))
+        answer = await explain_job(client, namespace_of(job), name, config)
         sentence = str(answer["message"] or hopeless.sentence)
         click.echo(f"\n{name} cannot be placed: {sentence}", err=True)
         if hopeless.code in ABOUT_ROOM:
-            flags = "--node-cpu, --node-memory, --node-gpus or --nodes"
+            flags = "--node-cpu, --node-memory, --node-gpus, --node-gpu-memory or --nodes"
             click.echo(f"Ask for less, or declare more with {flags}.", err=True)
         return self._report(job, pods, EXIT_UNPLACEABLE, reason=hopeless.code, message=sentence)
 
@@ -306,6 +311,8 @@ class _Run:
             for line in failures(pods):
                 click.echo(f"  {line}", err=True)
             click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
+            if self._wish.own_files and (told := unused_images(pods)):
+                click.echo(f"note: {told}", err=True)
         self._tell_usage(job, pods)
         self._suggest(name)
         return status

@@ -11,7 +11,7 @@ import click
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, parse_timestamp
 from hekla.api.quantity import canonical
-from hekla.apiserver.columns import pod_status
+from hekla.apiserver.columns.pods import pod_status
 from hekla.cli.output import age
 
 _JOB_TYPE = "volcano.sh/job-type"

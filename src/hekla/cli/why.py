@@ -19,13 +19,14 @@ from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
-from hekla.cli.named import pods_of
+from hekla.cli.named import own_pods, pods_by_name
 from hekla.cli.parameters import output_option
 from hekla.cli.progress import (
     dependency_reason,
     failures,
     is_finished,
     phase_of,
+    predecessor_reason,
     queue_reason,
     task_rows,
     told_reason,
@@ -75,7 +76,8 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
     if job is None:
         raise UsageError(f"no job {name!r} in namespace {namespace}")
     group = await client.find(POD_GROUP, f"{name}-{uid_of(job)}", namespace)
-    pods = await pods_of(client, job)
+    of_name = await pods_by_name(client, job)
+    pods = own_pods(job, of_name)
     queue_name = str(job["spec"].get("queue") or "default")
     queue = await client.find(QUEUE, queue_name)
     code, sentence = waiting_reason(group, pods)
@@ -87,7 +89,9 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         decision = decision_about(plan, name_of(group), namespace)
     if not pods and not is_finished(job) and not code:
         code, sentence = await _last_complaint(client, job)
-    said = _first_cause(decision, pods)
+    said = predecessor_reason(job, of_name)
+    if not said[0]:
+        said = _first_cause(decision, pods)
     if queue is None and not is_finished(job) and (gone := queue_reason(job, (), pods))[0]:
         said = gone
     return {
