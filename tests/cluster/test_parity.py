@@ -96,6 +96,7 @@ def configuration() -> Iterator[Question]:
     yield "DELETE", a, {"propagationPolicy": "Foo"}, "application/json"
     yield "DELETE", a, {"propagationPolicy": "Foreground"}, "application/json"
     yield "DELETE", "/api/v1/namespaces/default", None, ""
+    yield "DELETE", "/api/v1/namespaces", None, ""
 
 
 def questions() -> Iterator[Question]:

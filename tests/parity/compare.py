@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from hekla.api.kinds import Obj
+from tests.parity.predicted import predict
 
 _PARTS = ("answers", "objects", "history", "events", "note")
 _GO_ERROR = re.compile(r'&errors\.StatusError\{.*?Message:"((?:[^"\\]|\\.)*)".*?\}\}')
@@ -34,22 +35,27 @@ class Difference:
 
 @dataclass
 class Explanation:
-    """An intended difference: which cases, on which cluster, where, between which values, and why."""
+    """An intended difference: which cases, on which cluster, where, between which values, and why.
+
+    A value that is text is a glob, or in angle brackets the name of a prediction (`predicted.py`); any other is the
+    value itself.
+    """
 
     reason: str
     path: str
     case: str = "*"
-    recorded: str = "*"
-    found: str = "*"
+    recorded: Any = "*"
+    found: Any = "*"
     cluster: str = ""
     used: int = 0
 
-    def covers(self, case: str, difference: Difference) -> bool:
+    def covers(self, case: str, difference: Difference, found: Obj) -> bool:
+        """`found`: the whole recording that the difference is in."""
         return (
             fnmatchcase(case, self.case)
             and fnmatchcase(difference.path, self.path)
-            and fnmatchcase(_text(difference.recorded), self.recorded)
-            and fnmatchcase(_text(difference.found), self.found)
+            and _is(difference.recorded, self.recorded)
+            and _is(difference.found, _wanted(self.found, found, difference.path))
         )
 
 
@@ -92,7 +98,7 @@ def judge(case: str, recorded: Obj, found: Obj, explanations: list[Explanation])
     for difference in differences(_parts(recorded, found), _parts(found, recorded)):
         if _varies(difference.path, loose):
             continue
-        reasons = [one for one in explanations if one.covers(case, difference)]
+        reasons = [one for one in explanations if one.covers(case, difference, found)]
         for one in reasons[:1]:
             one.used += 1
         (verdict.explained if reasons else verdict.unexplained).append(difference)
@@ -181,6 +187,15 @@ def _varies(path: str, loose: list[str]) -> bool:
 
 def _several(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
+
+
+def _wanted(pattern: Any, found: Obj, path: str) -> Any:
+    named = isinstance(pattern, str) and pattern.startswith("<")
+    return predict(pattern, found, path) if named else pattern
+
+
+def _is(value: Any, pattern: Any) -> bool:
+    return fnmatchcase(_text(value), pattern) if isinstance(pattern, str) else bool(value == pattern)
 
 
 def _text(value: Any) -> str:
