@@ -151,8 +151,12 @@ PREEMPTING = SPREADING.replace("allocate, backfill", "allocate, preempt, backfil
 CLASSES = {"urgent": 1000, "whenever": 1}
 
 
-def test_as_few_leave_for_the_urgent_as_with_kube_scheduler(bare_plane: ControlPlane, tmp_path: Path) -> None:
-    """Four full nodes, on which two of the urgent need two places each, and one a node to itself."""
+def test_no_more_leave_for_the_urgent_than_with_kube_scheduler(bare_plane: ControlPlane, tmp_path: Path) -> None:
+    """Four full nodes, on which two of the urgent need two places each, and one a node to itself.
+
+    kube-scheduler evicts for one pod after the other while those before it still wait for their room, and takes one
+    too many when they overtake each other; ours decides for all of them at once.
+    """
     (tmp_path / "conf").write_text(PREEMPTING)
     nodes = [{"name": f"n{number}", "cpu": 4, "memory": "16Gi"} for number in range(4)]
     common = [{"name": f"c{number}", "cpu": 1, "class": "whenever"} for number in range(16)]
@@ -164,7 +168,7 @@ def test_as_few_leave_for_the_urgent_as_with_kube_scheduler(bare_plane: ControlP
         assert violations(where, pods) == []
         assert {"u0", "u1", "u2"} <= {pod["metadata"]["name"] for pod in pods if _is_placed(pod)}
     assert fullness(ours[1]) >= fullness(theirs[1])
-    assert len(ours[1]) == len(theirs[1]) == 16 - 8 + 3
+    assert len(theirs[1]) <= len(ours[1]) == 16 - 8 + 3
 
 
 async def displace(
