@@ -38,6 +38,13 @@ def children_named(name: str) -> list[int]:
     return found
 
 
+def unused_seconds() -> float:
+    """CPU seconds that no process of this machine had a use for, all cores together, since it started."""
+    cores = Path("/proc/stat").read_text().partition("\n")[0].split()
+    idle, waiting_for_disk = map(int, cores[4:6])
+    return (idle + waiting_for_disk) / os.sysconf("SC_CLK_TCK")
+
+
 async def until_idle(pid: int, *, seconds: float = 120.0) -> float:
     """Wait until the process has nothing to do. Returns when that began, on the loop's clock."""
     loop = asyncio.get_running_loop()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import uvloop
 from benchmarks.decisions import measure
 from benchmarks.driver import Driver
 from benchmarks.engines import ENGINES, Engine, started
-from benchmarks.processes import cpu_seconds, megabytes, peak_megabytes
+from benchmarks.processes import cpu_seconds, megabytes, peak_megabytes, unused_seconds
 from benchmarks.workloads import NAMESPACE, Workload, for_kube_scheduler, group, pod, queue, settled_cluster, workloads
 from hekla.api.crds import load_crds
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, POD, QUEUE, VOLCANO_KINDS, Kind, Obj
@@ -34,6 +35,7 @@ from hekla.errors import AlreadyExists, ApiError
 DECISION_SIZES = (100, 1_000, 5_000, 20_000)
 LONGEST = 900.0
 IDLE_ROUNDS = 10
+CORES = os.cpu_count() or 1
 OTHERS = ("decisions", "idle", "restart")
 DEFAULT = ("decisions", "idle", "gangs")
 
@@ -44,6 +46,7 @@ class Result:
     pods: int
     seconds: float
     cpu: Mapping[str, float]
+    unused: float  # CPU seconds of all cores
     peak_mib: float
 
     def cells(self, mark: Result | None) -> list[str]:
@@ -57,12 +60,13 @@ class Result:
             f"{scheduler:.2f} s, {scheduler / self.pods * 1000:.2f} ms",
             f"{servers} s",
             f"{self.cpu['controllers']:.1f} s" if "controllers" in self.cpu else "",
+            f"{1 - self.unused / self.seconds / CORES:.0%}",
             f"{self.peak_mib:.0f}",
         ]
 
 
 TITLES = ["", "first create to last bound", "pods/s", "kube-scheduler's time", "scheduler CPU, per pod"]
-TITLES += ["API server / etcd CPU", "controllers CPU", "scheduler peak MiB"]
+TITLES += ["API server / etcd CPU", "controllers CPU", "cores busy", "scheduler peak MiB"]
 
 
 def main() -> None:
@@ -144,15 +148,16 @@ async def run_workload(name: str, workload: Workload) -> Result:
         settled = {obj["metadata"]["name"] for obj in workload.setting}
         requests = await driver.encode(workload.jobs if by_jobs else wanted_by(engine, workload.pods))
         async with asyncio.timeout(LONGEST), driver.bound(workload.count, besides=settled) as all_bound:
-            before, start = used_by(engine), time.perf_counter()
+            before, unused, start = used_by(engine), unused_seconds(), time.perf_counter()
             await driver.send(requests)
             await all_bound.wait()
-            seconds, after = time.perf_counter() - start, used_by(engine)
+            seconds, unused, after = time.perf_counter() - start, unused_seconds() - unused, used_by(engine)
         return Result(
             name,
             workload.count,
             seconds,
             {what: after[what] - before[what] for what in after},
+            unused,
             peak_megabytes(scheduler),
         )
 

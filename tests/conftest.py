@@ -1,12 +1,18 @@
-"""What every run says at its end: as whom pods were run, and what this machine did not allow to be tried."""
+"""What holds for every run: properties are not timed, and its end says as whom pods were run, and what this machine did
+not allow to be tried."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import pytest
+from hypothesis import settings
 
 NOT_POSSIBLE = "not possible here"
+
+# How long an example takes says more of the machine than of the property.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
