@@ -1,8 +1,9 @@
 """The scheduler as a component: informers feed the cache, changes start cycles, the binder carries plans out.
 
-A cycle starts a few milliseconds after something changed, so that one cycle sees what belongs together; with
-nothing new there is none, except that what failed is tried again within a period. Everything is derived from what
-the API server says, so the component can be stopped or killed at any point and started again.
+A cycle starts a few milliseconds after something changed, so that one cycle sees what belongs together, or later where
+there are many (`rhythm.py`); with nothing new there is none, except that what failed is tried again within a period.
+Everything is derived from what the API server says, so the component can be stopped or killed at any point and started
+again.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from hekla.scheduler.intake import Door, doors_of, take_in
 from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.podfeed import PodFeed
+from hekla.scheduler.rhythm import Rhythm
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.timings import Timings
 from hekla.scheduler.watchdog import Watchdog
@@ -204,10 +206,10 @@ class _Scheduler:
                 self._wake.set()
 
     async def _cycle_for_ever(self) -> None:
-        pause = self._settings.coalesce
+        rhythm = Rhythm(self._settings.coalesce, self._settings.period)
         while True:
             await self._wake.wait()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(rhythm.pause(self._clock.monotonic()))
             self._wake.clear()
             self._cancel_retry()
             started = self._clock.monotonic()
@@ -217,8 +219,7 @@ class _Scheduler:
                 # The loop must survive whatever one object brings; the next change or period tries again.
                 log.exception("cycle failed")
                 self._try_again_later(self._settings.period)
-            # Where cycles take long, let more changes come together: at most a third of the time is spent deciding.
-            pause = min(max(self._settings.coalesce, 2 * (self._clock.monotonic() - started)), self._settings.period)
+            rhythm.cycled(started, self._clock.monotonic())
 
     async def _cycle(self) -> None:
         config = self._configuration.current()
