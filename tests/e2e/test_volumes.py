@@ -49,3 +49,33 @@ def test_a_claim_keeps_its_files_until_it_is_deleted(data_dir: Path) -> None:
         assert len(kept) == 1
         cluster.kubectl("delete", "pvc", "shelf")
         eventually(lambda: not kept[0].exists() and not cluster.names("pv"))
+
+
+KEYS = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: keys}
+spec:
+  minAvailable: 1
+  plugins: {ssh: [], svc: []}
+  tasks:
+    - name: worker
+      replicas: 2
+      template: {spec: {containers: [{name: main, image: any, command: [sleep, infinity]}]}}
+"""
+THREE = '[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 3}]'
+
+
+def test_running_pods_keep_their_keys_when_the_job_is_scaled(data_dir: Path) -> None:
+    with start_cluster(data_dir) as cluster:
+        cluster.kubectl("apply", "-f", "-", stdin=KEYS)
+        cluster.wait_for("vcjob/keys", ".status.running", "2")
+
+        def inside(path: str) -> str:
+            return cluster.kubectl("exec", "keys-worker-0", "--", "cat", path)
+
+        files = [f"/root/.ssh/{name}" for name in ("id_rsa", "id_rsa.pub", "authorized_keys", "config")]
+        before = [inside(file) for file in files]
+        cluster.kubectl("patch", "vcjob", "keys", "--type=json", "-p", THREE)
+        eventually(lambda: "keys-worker-2" in inside("/etc/volcano/worker.host"))
+        assert [inside(file) for file in files] == before

@@ -212,13 +212,15 @@ class Starter:
     def _prepare_files(self, pod: Obj, sources: Sources, address: str) -> None:
         facts = self._facts(address)
         _private(self._directory.memory.parent)
+        parts = volumes.mounted_in_part(pod)
         for volume in pod["spec"].get("volumes") or ():
             if volume["name"] in sources.paths:
                 continue
             path = self._directory.volume(volume)
             if volumes.holds_files(volume):
                 try:
-                    volumes.write_files(path, volumes.volume_files(volume, pod, sources, **facts))
+                    files = volumes.volume_files(volume, pod, sources, **facts)
+                    volumes.write_files(path, files, keep=volume["name"] in parts)
                 except MissingSource as error:
                     name = volume["name"]
                     raise MissingSource(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hekla.node.hooks.volumes import (
     directory_behind,
     is_in_memory,
     is_within,
+    mounted_in_part,
     place_within,
     unsupported_volumes,
     volume_files,
@@ -66,6 +68,34 @@ def test_files_are_swapped_whole(tmp_path: Path) -> None:
     assert (volume / "a").read_bytes() == b"new"
     visible = sorted(entry.name for entry in volume.iterdir() if not entry.name.startswith(".."))
     assert visible == ["a", "c"]
+
+
+@pytest.mark.parametrize("new", [b"1", b"2"])
+def test_a_part_that_somebody_has_mounted_stays(tmp_path: Path, new: bytes) -> None:
+    """Keys mounted by subPath were gone when the pod's token was replaced, 48 minutes after its start."""
+    volume = tmp_path / "v"
+    write_files(volume, {".ssh/id": File(b"1", 0o600), ".ssh/config": File(b"x", 0o600)}, keep=True)
+    mounted = os.open(volume / ".ssh", os.O_PATH)
+    write_files(volume, {".ssh/id": File(new, 0o600), ".ssh/config": File(b"x", 0o600)}, keep=True)
+    assert Path(f"/proc/self/fd/{mounted}/id").read_bytes() == b"1"
+    assert (volume / ".ssh/id").read_bytes() == new
+    os.close(mounted)
+
+
+def test_what_has_not_changed_is_left_alone(tmp_path: Path) -> None:
+    files = {"a": File(b"1", 0o644), "./d//b": File(b"2", 0o400)}
+    write_files(tmp_path, files)
+    before = (tmp_path / "..data").readlink()
+    write_files(tmp_path, files)
+    assert (tmp_path / "..data").readlink() == before
+    write_files(tmp_path, {"a": File(b"1", 0o644)})
+    assert sorted(each.name for each in (tmp_path / "..data").iterdir()) == ["a"]
+
+
+def test_which_volumes_are_mounted_in_part() -> None:
+    whole = {"name": "c", "volumeMounts": [{"name": "whole", "mountPath": "/w"}]}
+    part = {"name": "i", "volumeMounts": [{"name": "part", "mountPath": "/p", "subPath": ".ssh"}]}
+    assert mounted_in_part({"spec": {"containers": [whole], "initContainers": [part]}}) == {"part"}
 
 
 def test_secrets_are_kept_in_memory() -> None:

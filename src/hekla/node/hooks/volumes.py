@@ -128,10 +128,24 @@ def token_files(volume: Obj) -> list[tuple[str, int]]:
     return [(str(each["path"]), int(each.get("expirationSeconds") or 3600)) for each in tokens if each]
 
 
-def write_files(directory: Path, files: Files) -> None:
-    """Make `directory` hold exactly `files`, at once for every reader."""
+def mounted_in_part(pod: Obj) -> set[str]:
+    """The volumes of which some container mounts a part only (`subPath`)."""
+    spec = pod["spec"]
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    mounts = [mount for container in containers for mount in container.get("volumeMounts") or ()]
+    return {mount["name"] for mount in mounts if mount.get("subPath")}
+
+
+def write_files(directory: Path, files: Files, *, keep: bool = False) -> None:
+    """Make `directory` hold exactly `files`, at once for every reader.
+
+    `keep` leaves the old files where they are, for those who have mounted a part of them: to these it stays as it was,
+    where it would be gone. For the same reason nothing is done where nothing has changed.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     current = (directory / "..data").readlink().name if (directory / "..data").is_symlink() else ""
+    if current and _holds(directory / current, files):
+        return
     version = f"..{int(current[2:] or 0) + 1}" if current else "..1"
     shutil.rmtree(directory / version, ignore_errors=True)
     for name, file in files.items():
@@ -145,7 +159,7 @@ def write_files(directory: Path, files: Files) -> None:
     swap.symlink_to(version)
     swap.replace(directory / "..data")
     _link_names(directory, {PurePosixPath(name).parts[0] for name in files})
-    if current:
+    if current and not keep:
         shutil.rmtree(directory / current, ignore_errors=True)
 
 
@@ -211,6 +225,17 @@ def _safe(path: str) -> str:
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
         raise MissingSource(f"volume path {path!r} must be relative and must not contain '..'")
     return path
+
+
+def _holds(version: Path, files: Files) -> bool:
+    """Modes are the pod's own and never change."""
+    wanted = {PurePosixPath(name): file.data for name, file in files.items()}
+    try:
+        there = {path.relative_to(version): path.read_bytes() for path in version.rglob("*") if path.is_file()}
+    except OSError:
+        # What was given away, or is for nobody to read, is written again.
+        return False
+    return {PurePosixPath(name): data for name, data in there.items()} == wanted
 
 
 def _link_names(directory: Path, names: set[str]) -> None:
