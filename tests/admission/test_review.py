@@ -102,6 +102,13 @@ def test_arguments_nobody_reads_are_warned_about_but_let_in() -> None:
     assert answer["response"]["warnings"] == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
 
 
+def test_a_warning_is_one_line_as_servers_drop_others() -> None:
+    """As a block of YAML writes it, an argument ends with a line break."""
+    answer = asyncio.run(ADMISSION.validate(review(JOB, "CREATE", make.job(plugins={"ssh": ["--ssh-port=2222\n"]}))))
+    (warning,) = answer["response"]["warnings"]
+    assert warning == r'spec.plugins[ssh]: invalid value "2222\n" for flag -ssh-port: parse error'
+
+
 def test_a_deletion_has_no_object() -> None:
     answer = asyncio.run(ADMISSION.validate(review(QUEUE, "DELETE", None, make.queue("default"))))
     assert answer["response"]["status"]["message"] == "`default` queue can not be deleted"

@@ -18,6 +18,7 @@ from hekla.apiserver.sockets import listen_unix
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.client.transport import HttpTransport
 from hekla.clock import SystemClock
 from tests.apiserver.rig import config_map
 
@@ -155,3 +156,19 @@ def test_many_requests_on_one_connection_outlive_the_patience_for_each(tmp_path:
             writer.close()
 
     asyncio.run(main())
+
+
+def test_a_warning_about_what_somebody_wrote_on_two_lines_or_in_another_script_is_one_header(tmp_path: Path) -> None:
+    """The line break ended the header, and with it the answer: kubectl took it for a failure."""
+    told: list[str] = []
+    odd = {**config_map(), "odd\r\nx-mine: 1": 1, 'größe "数" \\': 2}
+
+    async def main() -> None:
+        async with listening(tmp_path) as app:
+            http = HttpTransport("http://localhost", socket_path=str(tmp_path / "s"))
+            for transport in (http, InProcessTransport(app)):
+                await Client(transport, on_warning=told.append).create(CONFIG_MAP, odd, dry_run=True)
+            await http.close()
+
+    asyncio.run(main())
+    assert told == 2 * ['unknown field "odd\\r\\nx-mine: 1"', 'unknown field "größe "数" \\"']

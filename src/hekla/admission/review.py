@@ -31,7 +31,7 @@ from hekla.api.job_plugins import Flag, flags_of, registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.meta import copy_of, name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
-from hekla.api.review import Reader
+from hekla.api.review import Reader, one_line
 from hekla.api.scheduling import DEFAULT_QUEUE
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
@@ -223,7 +223,7 @@ def _with_patch(request: Obj, operations: list[Obj]) -> Obj:
 def _allowed(request: Obj, warnings: list[str] | None = None) -> Obj:
     response: Obj = {"uid": request.get("uid", ""), "allowed": True}
     if warnings:
-        response["warnings"] = warnings
+        response["warnings"] = [one_line(each) for each in warnings]
     return _answer(response)
 
 

@@ -36,3 +36,8 @@ class Admission(Protocol):
 
     async def validate(self, review: Obj) -> Obj:
         """Called after the schema check. `response.allowed` false means the write is refused with its message."""
+
+
+def one_line(text: str) -> str:
+    """A warning as a header can carry it. Kubernetes drops one that has a line break or another control character."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

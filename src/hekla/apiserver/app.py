@@ -268,7 +268,7 @@ def _too_large() -> TooLarge:
 
 async def _send(response: Response, receive: Receive, send: Send) -> None:
     headers = [(b"content-type", response.content_type.encode())]
-    headers += [(name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers]
+    headers += [(name.encode(), value.encode()) for name, value in response.headers]
     if response.stream is None:
         headers.append((b"content-length", str(len(response.body)).encode()))
         await send({"type": "http.response.start", "status": response.status, "headers": headers})

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hekla.api.kinds import Obj
+from hekla.api.review import one_line
 from hekla.apiserver.access.attributes import Attributes
 from hekla.apiserver.access.rbac import Authorizer
 from hekla.apiserver.decoding import decode_body, decode_object, duplicate_fields
@@ -214,4 +215,4 @@ def _delete_document(request: Request) -> Obj:
 
 
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')

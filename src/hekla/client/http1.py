@@ -50,7 +50,7 @@ class Headers(Mapping[str, str]):
         if self._read is None:
             self._read = {}
             for raw, value in self._raw:
-                name, text = raw.decode("latin-1").title(), value.decode("latin-1")
+                name, text = raw.decode("latin-1").title(), value.decode(errors="replace")
                 self._read[name] = f"{self._read[name]}, {text}" if name in self._read else text
         return self._read
 
