@@ -13,9 +13,9 @@ def task_hosts(job: Job, task: Task) -> list[str]:
 
 
 def host_names(job: Job, task: Task) -> list[str]:
-    """Every host of a task; a task whose template fixes the hostname has one for all its pods."""
+    """Every host of a task; a task whose template fixes the hostname has one for all its pods, if it has any."""
     fixed = _pod_spec(task).get("hostname")
-    return [fixed] if fixed else [pod_name(job, task, index) for index in range(task.replicas)]
+    return [fixed][: task.replicas] if fixed else [pod_name(job, task, index) for index in range(task.replicas)]
 
 
 def host(job: Job, task: Task, index: int) -> str:

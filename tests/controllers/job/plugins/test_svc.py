@@ -64,6 +64,12 @@ def test_b24_the_host_lists_name_every_pod_of_every_task() -> None:
     }
 
 
+def test_a_task_without_pods_has_no_host_even_where_its_hostname_is_fixed() -> None:
+    job = read_job(make.job("demo", make.task("pinned", 0, pod={"hostname": "box"}), make.task("worker")))
+    data = svc().objects(job)[0].obj["data"]
+    assert (data["pinned.host"], data["VC_PINNED_HOSTS"], data["VC_PINNED_NUM"]) == ("", "", "0")
+
+
 def test_the_service_is_headless_and_the_policy_lets_the_job_in() -> None:
     _, service, policy = (wanted.obj for wanted in svc().objects(example()))
     ours = {"volcano.sh/job-name": "demo", "volcano.sh/job-namespace": "team-a"}
