@@ -337,6 +337,7 @@ def test_b28_with_svc_the_longest_pod_name_must_fit_a_hostname() -> None:
     name = "j" * 56
     assert fault(make.job(name, make.task("abcd", 11))) == ""
     assert fault(make.job(name, make.task("abcd", 11), plugins={"svc": []})).startswith("create pod with name jjj")
+    assert fault(make.job(name, make.task("abcd", 11, pod={"hostname": "own"}), plugins={"svc": []})) == ""
 
 
 def changed(**spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -28,6 +28,15 @@ TABLE: list[tuple[list[str], dict[str, object], bool]] = [
     (["--port="], {"port": 0}, True),
     (["--port"], {}, True),
     (["--port=99999999999999999999"], {"port": MAX}, True),
+    (["--port=" + 5000 * "9"], {"port": MAX}, True),
+    (["--port=-" + 5000 * "9"], {"port": -MAX - 1}, True),
+    (["--port=0x" + 5000 * "0" + "1"], {"port": 1}, False),
+    (["--port=9223372036854775807"], {"port": MAX}, False),
+    (["--port=08"], {"port": 0}, True),
+    (["--port=-0b11"], {"port": -3}, False),
+    (["--port=0_7"], {"port": 7}, False),
+    (["--port=1__0"], {"port": 0}, True),
+    (["--master", "-h", "--port=3"], {"master": "-h", "port": 3}, False),
     (["--port=70000"], {"port": 70000}, False),
     (["--port=-1"], {"port": -1}, False),
     (["--wait"], {"wait": True}, False),
@@ -52,7 +61,10 @@ TABLE: list[tuple[list[str], dict[str, object], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "changed", "wrong"), TABLE, ids=[" ".join(row[0]) or "none" for row in TABLE])
+IDS = [" ".join(row[0])[:40] or "none" for row in TABLE]
+
+
+@pytest.mark.parametrize(("arguments", "changed", "wrong"), TABLE, ids=IDS)
 def test_arguments_are_read_as_go_reads_them(arguments: list[str], changed: dict[str, object], wrong: bool) -> None:
     parsed = parse_arguments(FLAGS, arguments)
     assert parsed.values == {"master": "master", "port": 23456, "wait": False, "inject": True, **changed}

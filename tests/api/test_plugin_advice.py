@@ -30,7 +30,12 @@ def test_a_job_that_says_what_its_plugins_understand_gets_no_advice() -> None:
         ("pytorch", [], ["a"], 'no task is named "master" or "worker": it changes nothing'),
         ("pytorch", ["--worker=w"], ["master"], 'no task is named "w" (--worker)'),
         ("mpi", [], ["master"], 'no task is named "worker" (--worker)'),
-        ("tensorflow", [], ["a"], 'no task is named "ps", "worker", "chief" or "evaluator": it changes nothing'),
+        (
+            "tensorflow",
+            [],
+            ["a"],
+            'no task is named "ps", "worker", "chief" or "evaluator": the cluster in TF_CONFIG is empty',
+        ),
         ("tensorflow", ["--ps=p"], ["worker"], 'no task is named "p" (--ps)'),
         ("hcclrank", ["--master=m"], ["worker"], 'no task is named "m" (--master)'),
     ],
@@ -58,11 +63,34 @@ def test_b15_several_masters_are_told_that_each_of_them_is_rank_0() -> None:
     assert advised({"pytorch": []}, make.task("master", 2), make.task("worker")) == [("pytorch", text)]
 
 
+def test_a_task_that_is_master_and_worker_is_told_that_nobody_is_rank_0() -> None:
+    text = 'task "a" is master and worker: ranks begin with 1, and nobody is rank 0'
+    assert advised({"pytorch": ["--master=a", "--worker=a"]}, make.task("a", 2)) == [("pytorch", text)]
+
+
 def test_b21_ports_of_mpi_and_ssh_that_do_not_meet_are_told() -> None:
     tasks = make.task("master"), make.task("worker")
     text = "it opens port 5000, but ssh connects to 22 (ssh: --ssh-port)"
     assert advised({"mpi": ["--port=5000"], "ssh": []}, *tasks) == [("mpi", text)]
     assert advised({"mpi": ["--port=5000"], "ssh": ["--ssh-port=5000"]}, *tasks) == []
+
+
+def test_a_port_that_is_none_is_told_and_the_one_in_its_place_is_compared() -> None:
+    tasks = make.task("master"), make.task("worker")
+    assert advised({"mpi": [], "ssh": ["--ssh-port=70000"]}, *tasks) == [
+        ("ssh", "70000 is no port (--ssh-port): it is 22")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("--ssh-public-key=k", "without --ssh-private-key, --ssh-public-key is not used: a new pair is made"),
+        ("--ssh-private-key=k", "without --ssh-public-key, nobody can log in with --ssh-private-key"),
+    ],
+)
+def test_half_a_key_pair_is_told(given: str, text: str) -> None:
+    assert advised({"ssh": [given]}, make.task("a")) == [("ssh", text)]
 
 
 def test_b12_what_was_wrong_with_the_arguments_is_told_in_gos_words() -> None:

@@ -209,11 +209,12 @@ def _task_messages(job: Obj, task: Obj, position: int) -> list[str]:
 
 
 def _longest_index(job: Obj, task: Obj, position: int) -> int:
-    """With svc a pod's name is its hostname, so that of the last pod counts.
+    """With svc a pod's name is its hostname, unless its template has another, so that of the last pod counts.
 
-    Without it upstream checks the task's position in place of the pod's index, and longer names are still legal.
+    Otherwise upstream checks the task's position in place of the pod's index, and longer names are still legal.
     """
-    if "svc" in (job["spec"].get("plugins") or {}):
+    hostname = ((task.get("template") or {}).get("spec") or {}).get("hostname")
+    if "svc" in (job["spec"].get("plugins") or {}) and not hostname:
         return max(position, int(task.get("replicas") or 0) - 1)
     return position
 

@@ -24,6 +24,8 @@ IMPLIED: Mapping[str, tuple[str, ...]] = {
     "ray": ("svc",),
 }
 
+DEFAULT_SSH_PORT = 22
+
 FlagValue = str | int | bool
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -71,6 +73,12 @@ def flags_of(plugin: Any) -> tuple[Flag, ...] | None:
 def in_order(names: Iterable[str]) -> list[str]:
     """Plugin names in the order in which they act."""
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def ssh_port(ssh: Arguments) -> int:
+    """The port that the pods' sshd is looked for at: 22, where the one that was given is none."""
+    given = ssh.number("ssh-port")
+    return given if 0 < given < 65536 else DEFAULT_SSH_PORT
 
 
 def parse_arguments(flags: Sequence[Flag], arguments: Sequence[str]) -> Arguments:
@@ -128,8 +136,7 @@ def _convert(flag: Flag, value: str) -> tuple[FlagValue, str]:
 def _convert_integer(flag: Flag, value: str) -> tuple[int, str]:
     if not _INTEGER.fullmatch(value):
         return 0, f'invalid value "{value}" for flag -{flag.name}: parse error'
-    digits = value.lstrip("+-").replace("_", "")
-    number = int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0)
+    number = _magnitude(value.lstrip("+-").replace("_", ""))
     number = -number if value.startswith("-") else number
     if not -_INT64 <= number < _INT64:
         return (
@@ -137,3 +144,10 @@ def _convert_integer(flag: Flag, value: str) -> tuple[int, str]:
             f'invalid value "{value}" for flag -{flag.name}: value out of range',
         )
     return number, ""
+
+
+def _magnitude(digits: str) -> int:
+    if not digits.startswith("0"):
+        # Twenty digits are out of range whatever follows, and Python refuses to read thousands.
+        return int(digits[:20])
+    return int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0)

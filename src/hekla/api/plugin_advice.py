@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hekla.api.job_plugins import Arguments
+from hekla.api.job_plugins import Arguments, ssh_port
 from hekla.api.kinds import Obj
 
 # The flags that name tasks, and those of them that the plugin can do nothing without.
@@ -33,6 +33,8 @@ def advice(spec: Obj, arguments: Mapping[str, Arguments]) -> list[tuple[str, str
         found += [("pytorch", text) for text in _about_ranks(arguments["pytorch"], tasks)]
     if "ray" in arguments:
         found += [("ray", text) for text in _about_ray(arguments["ray"], tasks)]
+    if "ssh" in arguments:
+        found += [("ssh", text) for text in _about_ssh(arguments["ssh"])]
     if {"mpi", "ssh"} <= set(arguments):
         found += [("mpi", text) for text in _about_ports(arguments["mpi"], arguments["ssh"])]
     return found
@@ -48,7 +50,9 @@ def _about_roles(plugin: str, given: Arguments, tasks: Mapping[str, Obj]) -> Ite
     missing = [role for role in roles if given.text(role) not in tasks]
     needed = _INDISPENSABLE.get(plugin, ())
     if roles and len(missing) == len(roles):
-        yield f"no task is named {_alternatives(given.text(role) for role in roles)}: it changes nothing"
+        names = _alternatives(given.text(role) for role in roles)
+        effect = "the cluster in TF_CONFIG is empty" if plugin == "tensorflow" else "it changes nothing"
+        yield f"no task is named {names}: {effect}"
         return
     for role in missing:
         # A role that keeps its usual name may be left out; one that was given another name was meant.
@@ -57,9 +61,12 @@ def _about_roles(plugin: str, given: Arguments, tasks: Mapping[str, Obj]) -> Ite
 
 
 def _about_ranks(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
-    masters = int((tasks.get(given.text("master")) or {}).get("replicas") or 0)
-    if masters > 1:
-        yield f'task "{given.text("master")}" has {masters} replicas: every one of them is rank 0'
+    name = given.text("master")
+    masters = int((tasks.get(name) or {}).get("replicas") or 0)
+    if name in tasks and name == given.text("worker"):
+        yield f'task "{name}" is master and worker: ranks begin with 1, and nobody is rank 0'
+    elif masters > 1:
+        yield f'task "{name}" has {masters} replicas: every one of them is rank 0'
 
 
 def _about_ray(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
@@ -75,9 +82,18 @@ def _about_ray(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
             yield f'the command of container "{name}" in task "{given.text(role)}" is replaced by "ray start"'
 
 
+def _about_ssh(given: Arguments) -> Iterator[str]:
+    if ssh_port(given) != given.number("ssh-port") and not given.problem:
+        yield f"{given.number('ssh-port')} is no port (--ssh-port): it is {ssh_port(given)}"
+    if given.text("ssh-public-key") and not given.text("ssh-private-key"):
+        yield "without --ssh-private-key, --ssh-public-key is not used: a new pair is made"
+    if given.text("ssh-private-key") and not given.text("ssh-public-key"):
+        yield "without --ssh-public-key, nobody can log in with --ssh-private-key"
+
+
 def _about_ports(mpi: Arguments, ssh: Arguments) -> Iterator[str]:
-    if mpi.number("port") != ssh.number("ssh-port"):
-        yield f"it opens port {mpi.number('port')}, but ssh connects to {ssh.number('ssh-port')} (ssh: --ssh-port)"
+    if mpi.number("port") != ssh_port(ssh):
+        yield f"it opens port {mpi.number('port')}, but ssh connects to {ssh_port(ssh)} (ssh: --ssh-port)"
 
 
 def _containers(task: Obj) -> list[Obj]:

@@ -219,6 +219,12 @@ def test_b09_a_service_leads_to_the_ray_head_whatever_its_ports_are_called() -> 
     ]
 
 
+def test_b09_a_ray_port_that_carries_the_name_of_another_is_found_by_its_number() -> None:
+    head = make.container("head", ports=[{"name": "gcs", "containerPort": 8265}, {"containerPort": 6379}])
+    (wanted,) = plugin(Ray).objects(read_job(make.job("rayj", make.task("head", pod={"containers": [head]}))))
+    assert [port["targetPort"] for port in wanted.obj["spec"]["ports"]] == [6379, 8265, "client-server"]
+
+
 def test_ray_without_a_head_says_so() -> None:
     with pytest.raises(PluginRefused, match="job rayj doesn't have head task nope"):
         shaped(plugin(Ray, "--head=nope"), ray_job(), "worker")

@@ -51,21 +51,30 @@ class Ray:
 
     def objects(self, job: Job) -> list[Wanted]:
         selector = {JOB_NAME: job.key.name, JOB_NAMESPACE: job.key.namespace, TASK_SPEC: self._head}
-        named = self._named_by_user(job)
+        given = self._given_names(job)
         ports = [
             # A number that the head's container has under another name has no port of our name to lead to.
-            {"name": name, "port": port, "targetPort": port if port in named else name, "protocol": "TCP"}
+            {
+                "name": name,
+                "port": port,
+                "targetPort": name if name in given.get(port, [name]) else port,
+                "protocol": "TCP",
+            }
             for name, port in ((name, as_port(number)) for name, number in self._ports.items())
         ]
         service = owned(job, SERVICE, f"{job.key.name}-head-svc", spec={"selector": selector, "ports": ports})
         return [Wanted(SERVICE, service)]
 
-    def _named_by_user(self, job: Job) -> set[int]:
+    def _given_names(self, job: Job) -> dict[int, list[str]]:
+        """The ports of the head's container as the user wrote them: their names by number."""
         task = job.task(self._head)
         spec = ((task.obj if task else {}).get("template") or {}).get("spec") or {}
         heads = [one for one in spec.get("containers") or () if one.get("name") == self._head_container]
         ports = [port for container in heads for port in container.get("ports") or ()]
-        return {int(port["containerPort"]) for port in ports if port.get("name") not in self._ports}
+        names: dict[int, list[str]] = {}
+        for port in ports:
+            names.setdefault(int(port["containerPort"]), []).append(str(port.get("name") or ""))
+        return names
 
     def _make_head(self, container: Obj) -> None:
         for name, port in self._ports.items():

@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 from typing import ClassVar
 
-from hekla.api.job_plugins import Arguments, Flag
+from hekla.api.job_plugins import DEFAULT_SSH_PORT, Arguments, Flag, ssh_port
 from hekla.api.kinds import SECRET, Obj
 from hekla.controllers.job.hosts import host_names, task_hosts
 from hekla.controllers.job.model import Job
 from hekla.controllers.job.plugin import Wanted, every_container, owned
 
 _DEFAULT_PATH = "/root/.ssh"
-_DEFAULT_PORT = 22
 _KEY_BITS = 2048
 _FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 
@@ -26,7 +25,7 @@ class Ssh:
         Flag("ssh-key-file-path", _DEFAULT_PATH, "directory the keys are mounted at"),
         Flag("ssh-private-key", "", "a private key to use in place of a generated one"),
         Flag("ssh-public-key", "", "the public key that belongs to it"),
-        Flag("ssh-port", _DEFAULT_PORT, "port of the pods' sshd"),
+        Flag("ssh-port", DEFAULT_SSH_PORT, "port of the pods' sshd"),
     )
     records: ClassVar[bool] = True
 
@@ -34,8 +33,7 @@ class Ssh:
         self._path = arguments.text("ssh-key-file-path")
         self._private_key = arguments.text("ssh-private-key")
         self._public_key = arguments.text("ssh-public-key")
-        port = arguments.number("ssh-port")
-        self._port = port if 0 < port < 65536 else _DEFAULT_PORT
+        self._port = ssh_port(arguments)
 
     def shape_pod(self, pod: Obj, job: Job) -> None:
         name = _secret_name(job)
