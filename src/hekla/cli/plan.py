@@ -77,7 +77,7 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
     plugins = configured_plugins(job, registered())
     pods = await _render_pods(client, job, plugins)
     # Among what plugins make is the Service by which pods are spread.
-    made = [wanted.obj for configured in plugins for wanted in configured.plugin.objects(job)]
+    made = [wanted.obj for configured in plugins for wanted in configured.objects(job)]
     result = rehearse_with(config, cluster, [*made, group, *pods])
     bindings = result.bindings()
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}

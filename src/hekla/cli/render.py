@@ -58,7 +58,7 @@ def render(file: str, task: str, output: str) -> None:
 
 def render_job(job: Job) -> list[Obj]:
     """The job's PodGroup, the objects of its plugins, its pods; as the controller would send them."""
-    wanted = [want for configured in _plugins(job) for want in configured.plugin.objects(job)]
+    wanted = [want for configured in _plugins(job) for want in configured.objects(job)]
     return [build_pod_group(job, {}), *map(_shown, wanted), *render_pods(job)]
 
 
@@ -76,7 +76,7 @@ def build_shaped_pod(job: Job, plugins: list[Configured], task: Task, index: int
     """One pod as the controller would create it. Pods of a task share parts of its template, so it is a copy."""
     pod = build_pod(job, task, index, claims=claims_of(job), rng=random.Random(index))
     for configured in plugins:
-        configured.plugin.shape_pod(pod, job)
+        configured.shape_pod(pod, job)
     copy: Any = msgspec.json.decode(msgspec.json.encode(pod))
     return {"apiVersion": "v1", "kind": "Pod", **copy}
 

@@ -35,7 +35,7 @@ from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Tran
 from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.orders import Order, Waiting, converges, decide
-from hekla.controllers.job.plugin import PluginRefused
+from hekla.controllers.job.plugin import PluginRefused, recorded_plugins
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Plan, group_name, plan, victims
@@ -340,8 +340,4 @@ def _records(job: Job) -> dict[str, str]:
 
 
 def _plugin_records(job: Job, plugins: Mapping[str, EntryPoint]) -> dict[str, str]:
-    given = job.obj["spec"].get("plugins")
-    if not given:
-        return {}
-    known = [name for name in sorted(given) if name in plugins]
-    return {f"{_PLUGIN}{name}": name for name in known if getattr(plugins[name].load(), "records", True)}
+    return {f"{_PLUGIN}{name}": name for name in recorded_plugins(job, plugins)}

@@ -19,7 +19,7 @@ from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.controllers.job.model import Job
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
-from hekla.controllers.job.plugin import Configured, UnknownPlugin, Wanted, configured_plugins
+from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
 from hekla.controllers.job.scene import Scene
 from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims, with_claim_names
@@ -94,7 +94,7 @@ class Groundwork:
         try:
             plugins = configured_plugins(job, self._plugins)
             await self._objects.ensure(job, _wanted(plugins, job), verify=verify)
-        except (NotOurs, UnknownPlugin, ApiError) as error:
+        except (NotOurs, UnknownPlugin, PluginRefused, ApiError) as error:
             self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
             raise
         if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):
@@ -148,4 +148,4 @@ class Groundwork:
 
 
 def _wanted(plugins: Iterable[Configured], job: Job) -> list[Wanted]:
-    return [want for configured in plugins for want in configured.plugin.objects(job)]
+    return [want for configured in plugins for want in configured.objects(job)]

@@ -7,7 +7,8 @@ lists the objects the job needs; the controller does the writing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import ClassVar, Protocol
@@ -52,11 +53,22 @@ class JobPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A plugin as a Job configures it, with its arguments as they were understood (None: it takes none)."""
+    """A plugin as a Job configures it, with its arguments as they were understood (None: it takes none).
+
+    What it raises is a refusal: it may be anybody's code, and the Job's user has to hear that it broke.
+    """
 
     name: str
     plugin: JobPlugin
     arguments: Arguments | None
+
+    def shape_pod(self, pod: Obj, job: Job) -> None:
+        with _refusing(self.name):
+            self.plugin.shape_pod(pod, job)
+
+    def objects(self, job: Job) -> list[Wanted]:
+        with _refusing(self.name):
+            return self.plugin.objects(job)
 
 
 class UnknownPlugin(HeklaError):
@@ -72,6 +84,12 @@ def configured_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[C
     """The plugins of a Job in the order in which they act."""
     given: dict[str, list[str] | None] | None = job.obj["spec"].get("plugins")
     return [] if not given else [_configured(name, given[name] or [], registered) for name in in_order(given)]
+
+
+def recorded_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[str]:
+    """The plugins of a Job that its status says are at work."""
+    given = job.obj["spec"].get("plugins") or {}
+    return [name for name in sorted(given) if name in registered and _records(name, registered[name])]
 
 
 def owned(job: Job, kind: Kind, name: str, **content: object) -> Obj:
@@ -111,7 +129,25 @@ def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryP
     point = registered.get(name)
     if point is None:
         raise UnknownPlugin(name)
-    factory: Callable[[Arguments], JobPlugin] = point.load()
-    flags: tuple[Flag, ...] | None = getattr(factory, "flags", None)
-    parsed = None if flags is None else parse_arguments(flags, arguments)
-    return Configured(name, factory(parsed or Arguments()), parsed)
+    with _refusing(name):
+        factory: Callable[[Arguments], JobPlugin] = point.load()
+        flags: tuple[Flag, ...] | None = getattr(factory, "flags", None)
+        parsed = None if flags is None else parse_arguments(flags, arguments)
+        return Configured(name, factory(parsed or Arguments()), parsed)
+
+
+def _records(name: str, point: EntryPoint) -> bool:
+    with suppress(PluginRefused), _refusing(name):
+        return bool(getattr(point.load(), "records", True))
+    # What cannot be loaded is told of when it is needed.
+    return True
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    try:
+        yield
+    except HeklaError:
+        raise
+    except Exception as error:
+        raise PluginRefused(f"plugin {name} broke: {type(error).__name__}: {error}") from error

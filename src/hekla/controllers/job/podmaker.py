@@ -40,7 +40,7 @@ class PodMaker:
             template = self._templates[task.name] = PodTemplate(self._job, task)
         pod = template.build(index, claims=self._claims, rng=self._rng, own=bool(self._plugins))
         for configured in self._plugins:
-            configured.plugin.shape_pod(pod, self._job)
+            configured.shape_pod(pod, self._job)
         if self._evicted and name_of(pod) in self._evicted:
             pod["metadata"]["annotations"][EVICTED_AT] = timestamp(self._evicted[name_of(pod)])
         return pod

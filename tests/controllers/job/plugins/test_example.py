@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import CONFIG_MAP, JOB
+from hekla.api.kinds import CONFIG_MAP, EVENT, JOB
 from hekla.cli.manifest import read_manifest
+from tests import make
 from tests.controllers.bench import Bench, on_bench
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "plugins"
@@ -21,13 +23,16 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What pip would leave behind: the module and its metadata."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     shutil.copy(EXAMPLE / "rendezvous.py", tmp_path)
-    metadata = tmp_path / "hekla_rendezvous-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
-    points = project["entry-points"]["hekla.job_plugins"]
-    lines = [f"{name} = {where}" for name, where in points.items()]
-    (metadata / "entry_points.txt").write_text("\n".join(["[hekla.job_plugins]", *lines, ""]))
+    register(tmp_path, project["name"], project["entry-points"]["hekla.job_plugins"])
     monkeypatch.syspath_prepend(tmp_path)
+
+
+def register(folder: Path, name: str, points: dict[str, str]) -> None:
+    metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+    lines = [f"{point} = {where}" for point, where in points.items()]
+    (metadata / "entry_points.txt").write_text("\n".join(["[hekla.job_plugins]", *lines, ""]))
 
 
 @pytest.mark.usefixtures("installed")
@@ -49,5 +54,45 @@ def test_b34_a_plugin_of_ones_own_works_like_ours_the_example_shapes_pods_and_ke
         await bench.until_phase("Completed")
         await bench.settle()
         assert await bench.client.find(CONFIG_MAP, "demo-rendezvous", "default") is None
+
+    on_bench(script)
+
+
+BROKEN = """
+class Broken:
+    flags = None
+
+    def __init__(self, arguments):
+        pass
+
+    def shape_pod(self, pod, job):
+        {shape_pod}
+
+    def objects(self, job):
+        {objects}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape_pod", "objects", "words"),
+    [
+        ("pod['missing']", "return []", "plugin broken broke: KeyError: 'missing'"),
+        ("pass", "1 / 0", "Execute plugin when job add failed, err: plugin broken broke: ZeroDivisionError: "),
+    ],
+)
+def test_b34_a_job_hears_that_a_plugin_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape_pod: str, objects: str, words: str
+) -> None:
+    (tmp_path / "broken_plugin.py").write_text(BROKEN.format(shape_pod=shape_pod, objects=objects))
+    register(tmp_path, "broken", {"broken": "broken_plugin:Broken"})
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_plugin", raising=False)
+
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", plugins={"broken": []}))
+        await bench.settle()
+        events = await bench.client.find_all(EVENT, "default")
+        assert any(event["reason"] == "PluginError" and event["message"].startswith(words) for event in events)
+        assert bench.job("demo")["status"]["state"]["phase"] == "Pending"
 
     on_bench(script)
