@@ -31,7 +31,7 @@ def test_a_key_pair_is_not_made_where_there_is_one(ours: bool) -> None:
         owners = [owner_reference(job, JOB)] if ours else []
         secret = {"metadata": {"name": "demo-ssh", "namespace": "default", "ownerReferences": owners}, "data": {}}
         await stage.client.create(SECRET, secret)
-        keeper, wanted = ObjectKeeper(stage.client), [Wanted(SECRET, secret, ("data",), once=never)]
+        keeper, wanted = ObjectKeeper(stage.client, stage.clock), [Wanted(SECRET, secret, ("data",), once=never)]
         if ours:
             await keeper.ensure(read_job(job), wanted, verify=True)
         else:

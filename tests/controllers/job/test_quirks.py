@@ -250,6 +250,39 @@ def test_b06_an_object_that_vanished_is_there_again_for_the_next_pod() -> None:
     on_bench(script)
 
 
+def test_b06_an_object_that_vanished_is_there_again_for_a_container_that_starts_again() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": [], "ssh": []}))
+        await bench.until_running(2)
+        await bench.settle()
+        before = await made_by_plugins(bench)
+        for kind, name in ((SERVICE, "demo"), (NETWORK_POLICY, "demo"), (CONFIG_MAP, "demo-svc"), (SECRET, "demo-ssh")):
+            await bench.client.delete(kind, name, "default")
+        status = {"containerStatuses": [make.container_status("Running", restarts=1)]}
+        await bench.client.patch(POD, "demo-worker-0", {"status": status}, "default", subresource="status")
+        await bench.settle()
+        # New keys would lock out the pods that have the old ones.
+        assert set(await made_by_plugins(bench)) == set(before) - {"Secret/demo-ssh"}
+
+    on_bench(script)
+
+
+def test_b06_a_name_that_another_took_meanwhile_does_not_hold_up_a_job_that_runs() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": []}))
+        await bench.until_running(2)
+        await bench.settle()
+        await bench.client.delete(SERVICE, "demo", "default")
+        await bench.client.create(SERVICE, foreign(SERVICE, "demo"))
+        await bench.end("demo-worker-0")
+        await bench.settle()
+        assert 'PluginError: service "demo" exists and does not belong to this job' in await told(bench)
+        await bench.end("demo-worker-1")
+        await bench.until_phase("Completed")
+
+    on_bench(script)
+
+
 def test_b07_the_host_list_follows_scaling_while_the_job_waits() -> None:
     async def script(bench: Bench) -> None:
         await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": []}))

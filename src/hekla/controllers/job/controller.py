@@ -6,6 +6,7 @@ from that status (`lifecycle.py`, `pods.py`). So a controller that dies at any p
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from datetime import datetime
@@ -75,7 +76,7 @@ class JobController:
         self._waiting: dict[str, Waiting] = {}
         self.runner = Runner("job", self.reconcile, workers=_WORKERS)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
-        self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, rng)
+        self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, clock, rng)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
         sources.jobs.subscribe(self._job_changed)
         sources.pods.subscribe(self._pod_changed)
@@ -220,6 +221,11 @@ class JobController:
             raise PodsFailed(f"Error creating pods: [{' '.join(made.failed)}]")
         if made.awaited:
             raise made.awaited
+        # 5. What its pods have needed so far, containers that are started again need as well.
+        if scene.pods and after.phase not in KILL_PHASES:
+            again = await self._groundwork.refresh(job)
+            if 0 < again < math.inf:
+                self.runner.enqueue_after(job.key, again)
 
     async def _begun(self, scene: Scene) -> Scene:
         """The same with a Job that is Pending at least."""

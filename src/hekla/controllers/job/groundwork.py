@@ -17,6 +17,7 @@ from hekla.api.meta import annotations_of, is_deleting
 from hekla.api.plugin_advice import advice
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
+from hekla.clock import Clock
 from hekla.controllers.job.model import Job
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
@@ -43,6 +44,7 @@ class Groundwork:
         writer: JobWriter,
         recorder: Recorder,
         plugins: Mapping[str, EntryPoint],
+        clock: Clock,
         rng: random.Random,
     ) -> None:
         self._client = client
@@ -51,7 +53,7 @@ class Groundwork:
         self._recorder = recorder
         self._plugins = plugins
         self._rng = rng
-        self._objects = ObjectKeeper(client)
+        self._objects = ObjectKeeper(client, clock)
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
 
     async def lay(self, scene: Scene, *, verify: bool) -> Ground | None:
@@ -69,6 +71,23 @@ class Groundwork:
         if not scene.ends_with_its_gang:
             await self._ensure_group(job, scene.group)
         return Ground(plugins, claims)
+
+    async def refresh(self, job: Job) -> float:
+        """Make again what its plugins asked for and somebody has deleted, as far as it is time to ask.
+
+        Returns the seconds until it is; 0 where that was now.
+        """
+        believed_for = self._objects.believed_for(job)
+        if believed_for > 0:
+            return believed_for
+        wanted = _wanted(configured_plugins(job, self._plugins), job)
+        try:
+            # New keys would lock out the pods that have the old ones.
+            await self._objects.ensure(job, [want for want in wanted if want.once is None], verify=True)
+        except NotOurs as error:
+            # Its pods run, and what becomes of them is not to wait for this.
+            self._warn(job, "PluginError", str(error))
+        return 0.0
 
     async def clear(self, job: Job) -> None:
         """Remove what its plugins asked for."""

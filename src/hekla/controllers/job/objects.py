@@ -7,6 +7,7 @@ is an error on the Job, not a victim.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -14,9 +15,13 @@ import msgspec
 from hekla.api.kinds import Obj
 from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_of
 from hekla.client.rest import Client
+from hekla.clock import Clock
 from hekla.controllers.job.model import Job
 from hekla.controllers.job.plugin import Wanted
 from hekla.errors import AlreadyExists, HeklaError, NotFound
+
+# How long what was made is believed to be still there.
+_BELIEVED_SECONDS = 10.0
 
 
 class NotOurs(HeklaError):
@@ -24,14 +29,22 @@ class NotOurs(HeklaError):
 
 
 class ObjectKeeper:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
+        self._clock = clock
         self._made: dict[str, dict[tuple[str, str], bytes]] = {}
+        self._asked: dict[str, float] = {}
+
+    def believed_for(self, job: Job) -> float:
+        """The seconds that its objects need not be asked for; infinite for a job for which none were made."""
+        return self._asked.get(job.uid, math.inf) + _BELIEVED_SECONDS - self._clock.monotonic()
 
     async def ensure(self, job: Job, wanted: Iterable[Wanted], *, verify: bool) -> None:
         """Have the objects there and current. Without `verify`, what was made once is believed to be still there."""
         for want in wanted:
             made = self._made.setdefault(job.uid, {})
+            if verify or not made:
+                self._asked[job.uid] = self._clock.monotonic()
             key, print_ = (want.kind.resource, name_of(want.obj)), msgspec.json.encode(want.obj)
             if verify or made.get(key) != print_:
                 await self._ensure(job, want, known=key in made)
@@ -51,6 +64,7 @@ class ObjectKeeper:
 
     def forget(self, uid: str) -> None:
         self._made.pop(uid, None)
+        self._asked.pop(uid, None)
 
     async def _ensure(self, job: Job, want: Wanted, *, known: bool) -> None:
         # A key pair costs more than the question whether there is one.
