@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.api.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE
-from hekla.api.meta import name_of
+from hekla.api.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE
+from hekla.api.meta import name_of, owner_reference
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 
@@ -103,5 +103,26 @@ def test_a_template_that_is_not_there_is_told() -> None:
         assert [(event["type"], event["reason"]) for event in told] == [("Warning", "TemplateNotFound")]
         assert told[0]["message"] == 'JobTemplate "one" is not there: demo-one waits for it'
         assert told[0]["involvedObject"]["kind"] == "JobFlow"
+
+    on_bench(script)
+
+
+def test_a_job_of_another_namespace_takes_no_part_in_a_flow_whatever_it_says() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(NAMESPACE, {"metadata": {"name": "other"}})
+        for name in ("one", "two"):
+            await bench.client.create(JOB_TEMPLATE, template(name))
+        owner = owner_reference(await bench.client.create(JOB_FLOW, flow()), JOB_FLOW)
+        await until_flow(bench, "Running")
+        foreign = make.new_job("demo-one", make.task("t"), namespace="other")
+        foreign["metadata"]["ownerReferences"] = [owner]
+        await bench.create(foreign)
+        done = {"status": {"state": {"phase": "Completed"}}}
+        await bench.client.patch(JOB, "demo-one", done, "other", subresource="status")
+        # Something else has the flow looked at.
+        await bench.client.patch(JOB, "demo-one", {"metadata": {"labels": {"seen": "yes"}}}, "default")
+        await bench.settle()
+        assert bench.job("demo-two") == {}
+        assert "completedJobs" not in (await bench.client.get(JOB_FLOW, "demo", "default"))["status"]
 
     on_bench(script)

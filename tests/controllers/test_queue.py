@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import COMMAND, EVENT, JOB, QUEUE, Obj
+from hekla.api.kinds import COMMAND, EVENT, JOB, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import annotations_of, name_of
 from hekla.controllers.queue import decide_state
 from tests import make
@@ -135,6 +135,30 @@ def test_a_queue_told_to_open_below_a_closed_parent_and_then_to_close_stays_clos
         assert (state_of(bench, "parent"), state_of(bench, "child")) == ("Open", "Closed")
         await tell(bench, "OpenQueue", child)
         assert state_of(bench, "child") == "Open"
+        assert annotations_of(await bench.client.get(QUEUE, "child")) == {"volcano.sh/closed-by-parent": "false"}
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("closes_before", [True, False])
+def test_a_queue_told_to_open_while_it_closes_with_its_parent_opens_with_it(closes_before: bool) -> None:
+    async def script(bench: Bench) -> None:
+        parent = await bench.client.create(QUEUE, new_queue("parent"))
+        child = await bench.client.create(QUEUE, new_queue("child", "parent"))
+        await until_states(bench, parent="Open", child="Open")
+        group = {**make.pod_group("gang", queue="child"), "metadata": {"name": "gang", "namespace": "default"}}
+        await bench.client.create(POD_GROUP, group)
+        await tell(bench, "CloseQueue", child)
+        await tell(bench, "CloseQueue", parent)
+        for action in ("OpenQueue", "CloseQueue", "OpenQueue"):
+            await tell(bench, action, child)
+        assert (state_of(bench, "parent"), state_of(bench, "child")) == ("Closed", "Closing")
+        if closes_before:
+            await bench.client.delete(POD_GROUP, "gang", "default")
+            await until_states(bench, child="Closed")
+        await tell(bench, "OpenQueue", parent)
+        assert (state_of(bench, "parent"), state_of(bench, "child")) == ("Open", "Open")
+        assert bench.store.objects(COMMAND) == []
         assert annotations_of(await bench.client.get(QUEUE, "child")) == {"volcano.sh/closed-by-parent": "false"}
 
     on_bench(script)

@@ -56,12 +56,12 @@ def _of_scheduler(binder: Binder, store: WatchedStore) -> Iterator[str]:
 def _of_job_controller(controller: JobController, store: WatchedStore) -> Iterator[str]:
     jobs = {uid_of(job) for job in store.objects(JOB)}
     groundwork = controller._groundwork
-    remembered = {*controller._waiting, *controller._read, *controller._pods._jobs}
+    remembered = {*controller._waiting, *controller._read, *(uid for _, uid in controller._pods._jobs)}
     remembered |= {*groundwork._groups, *groundwork._objects._made}
     gone = remembered - jobs
     if gone:
         yield f"I13: the controllers remember {len(gone)} Jobs that are gone"
     pods = {uid_of(pod) for pod in store.objects(POD) if (controller_of(pod) or {}).get("uid") in jobs}
-    known = {pod.uid for uid in controller._pods._jobs for pod in controller._pods.of(uid)}
+    known = {pod.uid for owner in controller._pods._jobs for pod in controller._pods.of(*owner)}
     if known != pods:
         yield f"I13: the controllers know of {len(known)} pods of Jobs, there are {len(pods)}"

@@ -12,7 +12,7 @@ from hekla.api.scheduling import BARE_GROUP_PREFIX
 from hekla.client.informer import Update
 from hekla.client.rest import Client
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import BARE_OWNER, Sources
+from hekla.controllers.sources import BARE_OWNER, Sources, owned_in
 from hekla.errors import NotFound
 
 _SCALED: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET)
@@ -33,7 +33,7 @@ class EmptiedGroupController:
         kind = next((kind for kind in _SCALED if owner is not None and kind.owns_reference(owner)), None)
         if group is None or owner is None or kind is None or is_deleting(group):
             return None
-        if self._pods.by_index(BARE_OWNER, owner["uid"]):
+        if self._pods.by_index(BARE_OWNER, owned_in(key.namespace, owner["uid"])):
             return None
         workload = await self._client.find(kind, owner["name"], key.namespace)
         if workload is None or uid_of(workload) != owner["uid"] or workload["spec"].get("replicas", 1) != 0:

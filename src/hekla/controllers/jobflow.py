@@ -25,7 +25,7 @@ from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import CREATED_BY_TEMPLATE, FLOW, Sources
+from hekla.controllers.sources import CREATED_BY_TEMPLATE, FLOW, Sources, owned_in
 from hekla.errors import AlreadyExists, NotFound
 
 CREATED_BY_FLOW = "volcano.sh/createdByJobFlow"
@@ -95,7 +95,7 @@ class JobFlowController:
         if flow is None or is_deleting(flow):
             return None
         phase = str(((flow.get("status") or {}).get("state") or {}).get("phase") or "")
-        jobs = self._jobs.by_index(FLOW, uid_of(flow))
+        jobs = self._jobs.by_index(FLOW, owned_in(key.namespace, uid_of(flow)))
         if phase in _OVER:
             return None
         if phase == _SUCCEED and flow["spec"].get("jobRetainPolicy") == "delete":

@@ -29,7 +29,7 @@ from hekla.api.scheduling import BARE_GROUP_PREFIX, GROUP_MIN_MEMBER, GROUP_NAME
 from hekla.client.informer import Update
 from hekla.client.rest import Client
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import BARE_OWNER, Sources
+from hekla.controllers.sources import BARE_OWNER, Sources, owned_in
 from hekla.errors import AlreadyExists, NotFound
 
 _OWNERS: tuple[Kind, ...] = (REPLICA_SET, DAEMON_SET, STATEFUL_SET, BATCH_JOB)
@@ -111,7 +111,7 @@ class PodGroupController:
             return
         if POD.owns_reference(owner):
             self.runner.enqueue(Key(namespace_of(update.obj), owner["name"]))
-        for pod in self._pods.by_index(BARE_OWNER, owner["uid"]):
+        for pod in self._pods.by_index(BARE_OWNER, owned_in(namespace_of(update.obj), owner["uid"])):
             self.runner.enqueue(key_of(pod))
 
     def _needs_group(self, pod: Obj) -> bool:

@@ -18,8 +18,8 @@ from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import QUEUE_INDEX, TARGET, Sources
-from hekla.controllers.strays import drop_strays
+from hekla.controllers.sources import QUEUE_INDEX, Sources
+from hekla.controllers.targets import commands_for, drop_strays
 from hekla.errors import AlreadyExists, NotFound
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
@@ -71,9 +71,9 @@ class QueueController:
 
     async def reconcile(self, key: Key) -> float | None:
         queue = self._queues.get(key.name)
+        await drop_strays(self._client, self._commands, QUEUE, key, uid_of(queue) if queue is not None else "")
         if queue is None:
             self._to_tell.pop(key, None)
-            await drop_strays(self._client, self._commands, QUEUE, key)
             await self._create_default(key)
             return None
         if key.name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
@@ -83,8 +83,8 @@ class QueueController:
         action = str(command.get("action")) if command else self._inherited_action(queue)
         if command and action == JobAction.CLOSE_QUEUE and OPENS_WITH_PARENT in annotations_of(queue):
             queue = await self._annotate(key, queue, {OPENS_WITH_PARENT: None, CLOSED_BY_PARENT: "false"})
-        await self._carry_out(key, queue, action)
-        if command:
+        done = await self._carry_out(key, queue, action)
+        if command and (done or self._is_followed(command, queue)):
             await self._finish(key, command)
         return self._tell_of_waiting(key, queue)
 
@@ -102,15 +102,19 @@ class QueueController:
         except AlreadyExists:
             return
 
-    async def _carry_out(self, key: Key, queue: Obj, action: str) -> None:
-        """Write the state `action` leads to, if any."""
+    async def _carry_out(self, key: Key, queue: Obj, action: str) -> bool:
+        """Write the state `action` leads to, if any; False when nothing tells of the action but its Command."""
         state = str((queue.get("status") or {}).get("state") or "")
         if action == JobAction.OPEN_QUEUE and state in _SHUT and self._parent_state(queue) in _SHUT:
-            await self._annotate(key, queue, {OPENS_WITH_PARENT: "true"})
             self._to_tell.setdefault(key, self._clock.monotonic() + _TOLD_AFTER_SECONDS)
-            return
+            if state == QueueState.CLOSING:
+                # Admission refuses every change of a queue that is closing, even a note on it.
+                await self._carry_out(key, queue, JobAction.SYNC_QUEUE)
+                return False
+            await self._annotate(key, queue, {OPENS_WITH_PARENT: "true"})
+            return True
         if action == JobAction.CLOSE_QUEUE and key.name == ROOT_QUEUE:
-            return
+            return True
         # Who closed it is noted before it is closed, and forgotten after it is open: a controller that dies in between
         # finds what is left to do.
         closed_with_parent = action == JobAction.CLOSE_QUEUE and self._parent_state(queue) in _SHUT
@@ -119,11 +123,12 @@ class QueueController:
         after = decide_state(state, action, self._groups.count(QUEUE_INDEX, key.name))
         if after != state:
             await self._write_state(key, queue, after)
-        if action == JobAction.CLOSE_QUEUE and after != state:
+        if action == JobAction.CLOSE_QUEUE and state not in _SHUT:
             self._recorder.event(queue, NORMAL, JobAction.CLOSE_QUEUE, "Close queue succeed")
         # parity: nothing is noted on a queue that was open all the time.
         if action == JobAction.OPEN_QUEUE and (state in _SHUT or CLOSED_BY_PARENT in annotations_of(queue)):
             await self._annotate(key, queue, {OPENS_WITH_PARENT: None, CLOSED_BY_PARENT: "false"})
+        return True
 
     def _inherited_action(self, queue: Obj) -> str:
         """What the parent's state asks of a queue: shut with it, open with it if shut by it or told to since."""
@@ -161,12 +166,15 @@ class QueueController:
 
     async def _next_command(self, queue: Obj) -> Obj | None:
         """The oldest Command that is still there: one carried out before our copy heard of it must not be again."""
-        commands = self._commands.by_index(TARGET, uid_of(queue))
-        for command in sorted(commands, key=revision_of):
+        for command in sorted(commands_for(self._commands, QUEUE, queue), key=revision_of):
             live = await self._client.find(COMMAND, name_of(command), namespace_of(command))
             if live is not None and uid_of(live) == uid_of(command):
                 return command
         return None
+
+    def _is_followed(self, command: Obj, queue: Obj) -> bool:
+        """Whether there is a later Command: the last one counts."""
+        return any(revision_of(one) > revision_of(command) for one in commands_for(self._commands, QUEUE, queue))
 
     async def _finish(self, key: Key, command: Obj) -> None:
         try:

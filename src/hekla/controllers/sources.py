@@ -21,12 +21,12 @@ from hekla.api.kinds import (
     Kind,
     Obj,
 )
-from hekla.api.meta import controller_of, labels_of
+from hekla.api.meta import controller_of, labels_of, namespace_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
+from hekla.controllers.targets import TARGET, target_places
 
 BARE_OWNER = "bare owner"
-TARGET = "target"
 QUEUE_INDEX = "queue"
 FLOW = "flow"
 CRON = "cron"
@@ -108,7 +108,7 @@ class Sources:
         self.jobs = Informer(client, JOB, indexers={**owners, TEMPLATE: _template}, view=WrittenView, rng=rng)
         self.pods = Informer(client, POD, indexers={BARE_OWNER: _other_owner}, view=PodView, rng=rng)
         self.groups = Informer(client, POD_GROUP, indexers={QUEUE_INDEX: _queue}, view=WrittenView, rng=rng)
-        self.commands = Informer(client, COMMAND, indexers={TARGET: _target}, rng=rng)
+        self.commands = Informer(client, COMMAND, indexers={TARGET: target_places}, rng=rng)
         self.queues = Informer(client, QUEUE, rng=rng)
         self.priorities = Informer(client, PRIORITY_CLASS, rng=rng)
         self.flows = Informer(client, JOB_FLOW, rng=rng)
@@ -123,28 +123,27 @@ class Sources:
         await asyncio.gather(*(informer.synced() for informer in self))
 
 
+def owned_in(namespace: str, uid: str) -> str:
+    """Under which an index has what an owner controls: who is of another namespace only claims to be owned."""
+    return f"{namespace}/{uid}"
+
+
 def _other_owner(obj: Obj) -> Iterator[str]:
     owner = controller_of(obj)
     if owner is not None and not JOB.owns_reference(owner):
-        yield owner["uid"]
+        yield owned_in(namespace_of(obj), owner["uid"])
 
 
 def _owner_of(kind: Kind, obj: Obj) -> Iterator[str]:
     owner = controller_of(obj)
     if owner is not None and kind.owns_reference(owner):
-        yield owner["uid"]
+        yield owned_in(namespace_of(obj), owner["uid"])
 
 
 def _template(obj: Obj) -> Iterator[str]:
     made_by = labels_of(obj).get(CREATED_BY_TEMPLATE)
     if made_by:
         yield made_by
-
-
-def _target(command: Obj) -> Iterator[str]:
-    uid = (command.get("target") or {}).get("uid")
-    if uid:
-        yield uid
 
 
 def _queue(group: Obj) -> Iterator[str]:

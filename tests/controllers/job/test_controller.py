@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
+from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
 from hekla.api.meta import name_of, uid_of
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -266,6 +266,27 @@ def test_an_answer_that_only_converges_is_told_once_and_changes_nothing(policy: 
         actions = {text: count for text, count in counts.items() if text.startswith("ExecuteAction")}
         assert actions.keys() == {told}
         assert actions[told] <= 2
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("namespace", ["other", "default"])
+def test_a_command_is_for_a_job_of_its_own_namespace_and_for_that_life_of_it_only(namespace: str) -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(NAMESPACE, {"metadata": {"name": "other"}})
+        job = await bench.create(make.new_job("demo", make.task("worker", 2)))
+        await bench.create(make.new_job("demo", make.task("worker"), namespace="other"))
+        await bench.settle()
+        command = make.command("AbortJob", job)
+        command["metadata"] = {"name": "stop", "namespace": namespace}
+        if namespace == "default":
+            command["target"] = {**command["target"], "uid": "of-an-earlier-one"}
+        await bench.client.create(COMMAND, command)
+        # Something else has the Job looked at.
+        await bench.client.patch(JOB, "demo", {"metadata": {"labels": {"seen": "yes"}}}, "default")
+        await bench.settle()
+        assert bench.store.objects(COMMAND) == []
+        assert [one["status"]["state"]["phase"] for one in bench.store.objects(JOB)] == ["Running", "Running"]
 
     on_bench(script)
 

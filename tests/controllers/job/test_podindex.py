@@ -22,7 +22,7 @@ def a_pod(index: int = 0, **options: Any) -> dict[str, Any]:
 
 
 def names(index: PodIndex) -> list[str]:
-    return [pod.name for pod in index.of(uid_of(JOB))]
+    return [pod.name for pod in index.of("default", uid_of(JOB))]
 
 
 def test_a_new_pod_a_changed_one_and_one_that_goes_are_news() -> None:
@@ -30,7 +30,7 @@ def test_a_new_pod_a_changed_one_and_one_that_goes_are_news() -> None:
     pending, running = a_pod(phase="Pending"), a_pod(phase="Running")
     assert index.update(Update(None, pending))
     assert index.update(Update(pending, running))
-    assert [pod.phase for pod in index.of(uid_of(JOB))] == ["Running"]
+    assert [pod.phase for pod in index.of("default", uid_of(JOB))] == ["Running"]
     assert index.update(Update(running, None))
     assert names(index) == []
 
@@ -50,7 +50,7 @@ def test_what_the_answer_to_a_creation_told_is_no_news_when_it_comes() -> None:
     pending = a_pod(phase="Pending")
     record = read_pod(pending)
     assert record is not None
-    index.expect(uid_of(JOB), record)
+    index.expect("default", uid_of(JOB), record)
     assert names(index) == []
     assert not index.update(Update(None, pending))
     assert names(index) == ["demo-worker-0"]
@@ -60,7 +60,7 @@ def test_a_created_pod_that_comes_otherwise_is_news() -> None:
     index = PodIndex()
     record = read_pod(a_pod(phase="Pending"))
     assert record is not None
-    index.expect(uid_of(JOB), record)
+    index.expect("default", uid_of(JOB), record)
     assert index.update(Update(None, a_pod(phase="Running")))
 
 
@@ -81,6 +81,16 @@ def test_a_pod_that_loses_its_owner_leaves_the_job() -> None:
     del orphan["metadata"]["ownerReferences"]
     assert index.update(Update(pod, orphan))
     assert names(index) == []
+
+
+def test_a_pod_of_another_namespace_is_no_pod_of_the_job_whatever_it_says() -> None:
+    index = PodIndex()
+    index.update(Update(None, a_pod()))
+    foreign = a_pod(phase="Failed")
+    foreign["metadata"] |= {"namespace": "other", "uid": "another"}
+    for update in (Update(None, foreign), Update(foreign, None)):
+        index.update(update)
+        assert [pod.phase for pod in index.of("default", uid_of(JOB))] == ["Running"]
 
 
 def test_pods_of_others_and_pods_without_our_marks_are_no_news() -> None:

@@ -27,7 +27,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.cronjob.decision import Decision, build_job, decide, next_look, reference_to
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import CRON, Sources
+from hekla.controllers.sources import CRON, Sources, owned_in
 from hekla.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 
@@ -49,7 +49,7 @@ class CronJobController:
         # 1. When is it due? One that cannot be read makes no Jobs, but its old ones are still looked after.
         zone, schedule = self._read(cron_job)
         # 2. What has come of its Jobs, and is there one to be made?
-        jobs = sorted(self._jobs.by_index(CRON, uid_of(cron_job)), key=_age)
+        jobs = sorted(self._jobs.by_index(CRON, owned_in(key.namespace, uid_of(cron_job))), key=_age)
         now = self._clock.now()
         decision = decide(cron_job, jobs, lambda name: self._jobs.get(name, key.namespace), schedule or _Never(), now)
         for said in decision.events:

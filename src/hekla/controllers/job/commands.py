@@ -8,7 +8,7 @@ that it was done.
 from __future__ import annotations
 
 from hekla.api.batch import JOB_VERSION
-from hekla.api.kinds import COMMAND, Obj
+from hekla.api.kinds import COMMAND, JOB, Obj
 from hekla.api.meta import annotations_of, count_of, is_deleting, key_of, name_of, namespace_of, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.recorder import NORMAL, Recorder
@@ -16,7 +16,7 @@ from hekla.client.rest import Client
 from hekla.controllers.job.lifecycle import Operation, operation
 from hekla.controllers.job.model import Job
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import TARGET
+from hekla.controllers.targets import commands_for
 from hekla.errors import NotFound
 
 
@@ -29,7 +29,7 @@ class JobCommands:
 
     async def next(self, job: Job) -> Obj | None:
         """The oldest Command that has not been carried out, noted as begun; None when there is none."""
-        waiting = [command for command in self._commands.by_index(TARGET, job.uid) if not is_deleting(command)]
+        waiting = [one for one in commands_for(self._commands, JOB, job.obj) if not is_deleting(one)]
         if not waiting:
             return None
         for command in sorted(waiting, key=_order):

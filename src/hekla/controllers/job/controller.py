@@ -47,7 +47,7 @@ from hekla.controllers.job.volumes import RECORD
 from hekla.controllers.job.writer import JobWriter, Made, PodsFailed
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
-from hekla.controllers.strays import drop_strays
+from hekla.controllers.targets import drop_strays
 from hekla.errors import HeklaError
 from hekla.log import get_logger
 
@@ -86,8 +86,7 @@ class JobController:
 
     async def reconcile(self, key: Key) -> float | None:
         obj = self._sources.jobs.get(key.name, key.namespace)
-        if obj is None:
-            await drop_strays(self._client, self._sources.commands, JOB, key)
+        await drop_strays(self._client, self._sources.commands, JOB, key, uid_of(obj) if obj is not None else "")
         if obj is None or is_deleting(obj):
             return None
         try:
@@ -276,7 +275,7 @@ class JobController:
             group = self._sources.groups.get(job.key.name, job.key.namespace)
         if group is not None and not is_owned_by(group, obj):
             group = None
-        return Scene(job, self._pods.of(job.uid), group)
+        return Scene(job, self._pods.of(job.key.namespace, job.uid), group)
 
     def _tell(self, job: Job, type_: str, reason: str, message: str) -> None:
         self._recorder.event(job.obj, type_, reason, message)
@@ -301,12 +300,13 @@ class JobController:
             return
         key = Key(namespace_of(update.obj), owner["name"])
         # A job of thousands of pods is not looked at for each of them.
+        pause = self._pause(key.namespace, owner["uid"])
         if not news:
             self.runner.heard(key)
         elif update.old is None:
-            self.runner.enqueue_unless_written(key, self._sources.pods, update.obj, after=self._pause(owner["uid"]))
+            self.runner.enqueue_unless_written(key, self._sources.pods, update.obj, after=pause)
         else:
-            self.runner.enqueue_after(key, self._pause(owner["uid"]))
+            self.runner.enqueue_after(key, pause)
 
     def _group_changed(self, update: Update) -> None:
         owner = controller_of(update.obj)
@@ -322,9 +322,9 @@ class JobController:
         else:
             self.runner.enqueue_unless_written(key, self._sources.groups, update.obj)
 
-    def _pause(self, uid: str) -> float:
+    def _pause(self, namespace: str, uid: str) -> float:
         """How long changes of a job's pods may gather: a look takes time in proportion to the pods."""
-        pods = self._pods.count(uid)
+        pods = self._pods.count(namespace, uid)
         return 0.0 if pods <= _LOOKED_AT_ONCE else min(pods * _PAUSE_PER_POD, _LONGEST_PAUSE)
 
     def _command_changed(self, update: Update) -> None:

@@ -1,7 +1,8 @@
 """The pods of every Job as records, each read once when it changes and not again whenever its Job is looked at.
 
 A change that alters no record is no news: a pod being bound, or the copy of a pod that the answer to its creation has
-already told us of.
+already told us of. A pod that names a Job of another namespace as its owner is nobody's: whoever may make pods in one
+namespace must not be able to fail the Jobs of another.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hekla.api.kinds import JOB, Obj
-from hekla.api.meta import controller_of, name_of
+from hekla.api.meta import controller_of, name_of, namespace_of
 from hekla.client.informer import Update
 from hekla.controllers.job.model import Pod, read_pod
+
+# The namespace and the uid of a Job.
+_Owner = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -37,21 +41,21 @@ class _Pods:
 
 class PodIndex:
     def __init__(self) -> None:
-        self._jobs: dict[str, _Pods] = {}
+        self._jobs: dict[_Owner, _Pods] = {}
         self._expected: dict[str, Pod] = {}
 
-    def of(self, uid: str) -> list[Pod]:
+    def of(self, namespace: str, uid: str) -> list[Pod]:
         """The pods of the Job with this uid that carry our marks, by task and index."""
-        pods = self._jobs.get(uid)
+        pods = self._jobs.get((namespace, uid))
         return pods.in_order() if pods is not None else []
 
-    def count(self, uid: str) -> int:
-        pods = self._jobs.get(uid)
+    def count(self, namespace: str, uid: str) -> int:
+        pods = self._jobs.get((namespace, uid))
         return len(pods.by_name) if pods is not None else 0
 
-    def expect(self, uid: str, pod: Pod) -> None:
+    def expect(self, namespace: str, uid: str, pod: Pod) -> None:
         """This pod was just created for a Job: if it comes as it is here, that is no news."""
-        pods = self._jobs.get(uid)
+        pods = self._jobs.get((namespace, uid))
         if pods is None or pod.name not in pods.by_name:
             self._expected[pod.uid] = pod
 
@@ -59,25 +63,27 @@ class PodIndex:
         """Take in a change. Whether it says anything new about a Job's pods."""
         name = name_of(update.obj)
         before, after = _job_of(update.old), _job_of(update.new)
-        record = read_pod(update.new) if update.new is not None and after else None
-        known = self._remove(before, name) if before and (before != after or record is None) else None
-        if record is None:
+        record = read_pod(update.new) if update.new is not None and after is not None else None
+        known = self._remove(before, name) if before is not None and (before != after or record is None) else None
+        if record is None or after is None:
             return known is not None
         pods = self._jobs.setdefault(after, _Pods())
         known = known or pods.by_name.get(name) or self._expected.pop(record.uid, None)
         pods.put(record)
         return record != known
 
-    def _remove(self, uid: str, name: str) -> Pod | None:
-        pods = self._jobs.get(uid)
+    def _remove(self, owner: _Owner, name: str) -> Pod | None:
+        pods = self._jobs.get(owner)
         removed = pods.remove(name) if pods is not None else None
         if pods is not None and not pods.by_name:
-            del self._jobs[uid]
+            del self._jobs[owner]
         if removed is not None:
             self._expected.pop(removed.uid, None)
         return removed
 
 
-def _job_of(obj: Obj | None) -> str:
+def _job_of(obj: Obj | None) -> _Owner | None:
     owner = controller_of(obj) if obj is not None else None
-    return str(owner.get("uid") or "") if owner is not None and JOB.owns_reference(owner) else ""
+    if obj is None or owner is None or not JOB.owns_reference(owner):
+        return None
+    return namespace_of(obj), str(owner.get("uid") or "")

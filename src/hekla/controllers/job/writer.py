@@ -32,7 +32,8 @@ from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Place
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
-from hekla.controllers.sources import TARGET, PodView, RevisionView, Sources, StatusView
+from hekla.controllers.sources import PodView, RevisionView, Sources, StatusView
+from hekla.controllers.targets import commands_for
 from hekla.errors import AlreadyExists, ApiError, Conflict, HeklaError, NotFound
 
 T = TypeVar("T")
@@ -154,7 +155,7 @@ class JobWriter:
             return True
         if now["metadata"].get("generation") != job.obj["metadata"].get("generation"):
             return True
-        waiting = self._sources.commands.by_index(TARGET, job.uid)
+        waiting = commands_for(self._sources.commands, JOB, job.obj)
         return any(uid_of(one) != command and not is_deleting(one) for one in waiting)
 
     async def mark_pods(self, job: Job, pods: Iterable[Pod]) -> None:
@@ -208,7 +209,7 @@ class JobWriter:
         self._runner.wrote(job.key, self._sources.pods, result)
         record = read_pod(result)
         if record is not None:
-            self._pods.expect(job.uid, record)
+            self._pods.expect(job.key.namespace, job.uid, record)
         return record
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
