@@ -64,6 +64,16 @@ def test_queues_above_each_other_do_not_keep_the_server_busy() -> None:
     assert fault(make.queue("top", capability={"cpu": "4"}), *ring, make.queue("c", parent="top")) == ""
 
 
+def test_a_queue_cannot_go_below_its_own_child() -> None:
+    old, child = make.queue("a", parent="root"), make.queue("b", parent="a")
+    message = "queue a exceeds the maximum allowed depth of 5"
+    assert fault(make.queue("a", parent="b"), old, child, old=old) == message
+    # One that is not there yet is missing on the way up, like any other.
+    assert fault(make.queue("a", parent="b"), child) == (
+        'failed to get parent queue a of queue a: queue.scheduling.volcano.sh "a" not found'
+    )
+
+
 def test_the_tree_has_a_greatest_depth() -> None:
     tree = [make.queue("a", parent="root"), make.queue("b", parent="a")]
     assert fault(make.queue("c", parent="b"), *tree, rules=QueueRules(max_depth=3)) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -130,6 +131,28 @@ def test_a_queue_is_created_closed_opened_and_deleted(cluster: LocalCluster) -> 
     refused = cluster.hekla("queue", "delete", "default", check=False)
     assert refused.returncode == 1
     assert "`default` queue can not be deleted" in refused.stderr
+
+
+def test_a_queue_is_closed_whatever_namespace_the_kubeconfig_names(cluster: LocalCluster) -> None:
+    elsewhere = cluster.kubeconfig.with_name("elsewhere")
+    shutil.copy(cluster.kubeconfig, elsewhere)
+    subprocess.run(
+        [
+            cluster.kubectl_program,
+            "--kubeconfig",
+            elsewhere,
+            "config",
+            "set-context",
+            "--current",
+            "--namespace=nowhere",
+        ],
+        check=True,
+    )
+    cluster.hekla("queue", "create", "anywhere")
+    cluster.wait_for("queue/anywhere", ".status.state", "Open")
+    cluster.hekla("queue", "operate", "anywhere", "--action", "close", "--kubeconfig", elsewhere)
+    cluster.wait_for("queue/anywhere", ".status.state", "Closed")
+    cluster.hekla("queue", "delete", "anywhere")
 
 
 def test_plan_tells_placements_without_submitting(cluster: LocalCluster) -> None:

@@ -52,7 +52,7 @@ def validate_queue(queue: Obj, old: Obj | None, queues: Queues, rules: QueueRule
         return _ROOT_FIXED if changed and rules.protect_root else ""
     parent_changed = old is None or spec.get("parent") != before.get("parent")
     if parent_changed and spec.get("parent") not in (None, "", ROOT_QUEUE):
-        message = _parent_message(queue, others, rules.max_depth)
+        message = _parent_message(queue, others, rules.max_depth, is_new=old is None)
         if message:
             return message
     if parent_changed or any(_field(spec, field) != _field(before, field) for field in _RESOURCES):
@@ -158,14 +158,16 @@ def _weight_errors(weight: str, weights: str, where: str) -> list[str]:
     return [] if number > 0 else [f'{where} "{weights}": {weight} in the {weights} must be larger than 0']
 
 
-def _parent_message(queue: Obj, others: Queues, max_depth: int) -> str:
+def _parent_message(queue: Obj, others: Queues, max_depth: int, *, is_new: bool) -> str:
     name, parent = name_of(queue), str(queue["spec"]["parent"])
     if parent == name:
         return f"queue {name} cannot use itself as parent"
     depth, above = 1, parent
     while above and above != ROOT_QUEUE:
         depth += 1
-        if depth > max_depth:
+        # A queue below one of its own children would have no end of queues above it.
+        is_ring = above == name and not is_new
+        if depth > max_depth or is_ring:
             return f"queue {name} exceeds the maximum allowed depth of {max_depth}"
         if above not in others:
             return (

@@ -21,6 +21,8 @@ from hekla.client.rest import Client
 from hekla.errors import UsageError
 
 _PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
+# A queue has no namespace; this one is always there, whatever the kubeconfig names.
+_COMMANDS = "default"
 _HEADERS = ["NAME", "WEIGHT", "STATE", "PARENT", *(phase.upper() for phase in _PHASES)]
 
 
@@ -108,7 +110,7 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
     match action:
         case "open" | "close":
             verb = JobAction.OPEN_QUEUE if action == "open" else JobAction.CLOSE_QUEUE
-            with_client(connection, lambda client: issue_command(client, QUEUE, name, verb, connection.namespace))
+            with_client(connection, lambda client: issue_command(client, QUEUE, name, verb, _COMMANDS))
         case "update":
             if not weight:
                 raise UsageError(
