@@ -90,6 +90,35 @@ def test_frameworks_bring_what_they_need() -> None:
     assert job["spec"]["plugins"] == {"mpi": ["--master=m"], "svc": ["--disable-network-policy"], "ssh": []}
 
 
+def test_tasks_that_lack_nothing_stay_as_they_were_written() -> None:
+    complete = {"minAvailable": 1, "maxRetry": 2, "policies": [make.policy("PodPending", "RestartJob", timeout="90s")]}
+    job = make.new_job("demo", make.task("a", 1, cpu="1000m", **complete), make.task("b", 0, **complete))
+    given = deepcopy(job["spec"]["tasks"])
+    default_job(job)
+    assert (job["spec"]["tasks"], job["spec"]["minAvailable"]) == (given, 2)
+    del job["spec"]["tasks"][1]["maxRetry"]
+    default_job(job)
+    container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    assert container["resources"] == {"requests": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"terminationGracePeriodSeconds": 0, "containers": [make.container(livenessProbe={"periodSeconds": 0})]},
+        {"containers": [make.container(resources={"requests": {"cpu": 2}, "limits": {"cpu": "1000m"}})]},
+        {"containers": [make.container(ports=[{"containerPort": 80, "hostPort": 0}], env=[])]},
+    ],
+)
+def test_tasks_that_lack_nothing_are_checked_like_others(pod: dict[str, Any]) -> None:
+    complete, bare = make.task("a", 1, pod=pod, minAvailable=1, maxRetry=3), make.task("a", 1, pod=pod)
+    jobs = [make.new_job("demo", task) for task in (complete, bare)]
+    for job in jobs:
+        default_job(job)
+    first, second = (validate_new_job(job, QUEUES, PLUGINS) for job in jobs)
+    assert first == second
+
+
 def test_quantities_are_stored_in_canonical_form() -> None:
     job = make.new_job("demo", make.task("a", 1, cpu="1000m"))
     default_job(job)
@@ -367,7 +396,7 @@ def test_what_an_update_has_to_say_itself_is_not_filled_in() -> None:
     default_changed_job(new)
     assert "template" not in new["spec"]["tasks"][0]
     assert validate_changed_job(new, old) == FROZEN
-    new["spec"]["tasks"][0] |= {"template": {"spec": {}}, "partitionPolicy": {"partitionSize": 1}}
+    new["spec"]["tasks"][0] |= {"maxRetry": 0, "template": {"spec": {}}, "partitionPolicy": {"partitionSize": 1}}
     default_changed_job(new)
     assert new["spec"]["tasks"][0]["template"] == {"metadata": {}, "spec": {}}
     assert new["spec"]["tasks"][0]["partitionPolicy"] == {"partitionSize": 1, "minPartitions": 0}

@@ -126,3 +126,20 @@ def test_a_job_of_another_namespace_takes_no_part_in_a_flow_whatever_it_says() -
         assert "completedJobs" not in (await bench.client.get(JOB_FLOW, "demo", "default"))["status"]
 
     on_bench(script)
+
+
+def test_a_job_of_a_flow_is_in_upstreams_spelling() -> None:
+    async def script(bench: Bench) -> None:
+        given = template("one")
+        given["spec"] = {
+            "tasks": [make.task("t", 1, cpu="1000m", minAvailable=1, maxRetry=3)],
+            "policies": [make.policy("PodPending", "RestartJob", timeout="10m")],
+        }
+        await bench.client.create(JOB_TEMPLATE, given)
+        await bench.client.create(JOB_FLOW, flow(flows=[{"name": "one"}]))
+        spec = (await bench.until_phase("Running", "demo-one"))["spec"]
+        assert spec["policies"][0]["timeout"] == "10m0s"
+        container = make.container(resources={"requests": {"cpu": "1"}})
+        assert spec["tasks"][0]["template"] == {"metadata": {}, "spec": {"containers": [container]}}
+
+    on_bench(script)

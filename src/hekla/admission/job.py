@@ -10,7 +10,6 @@ import msgspec
 
 from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
-from hekla.admission.stored import as_stored
 from hekla.admission.topology import BOTH_TIERS, names_both_tiers
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import IMPLIED, Arguments, Flag, parse_arguments
@@ -21,6 +20,7 @@ from hekla.api.pod_rules import template_problems
 from hekla.api.quantity import InvalidQuantity, milli
 from hekla.api.remembered import remembered
 from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
+from hekla.api.stored import as_stored, task_as_stored
 
 _DEFAULT_MAX_RETRY = 3
 _MUTABLE = "`minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
@@ -36,8 +36,9 @@ def default_job(job: Obj) -> None:
     spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
     spec["schedulerName"] = spec.get("schedulerName") or SCHEDULER_NAME
     spec["maxRetry"] = spec.get("maxRetry") or _DEFAULT_MAX_RETRY
-    if spec.get("tasks"):
-        spec["tasks"] = [_filled_in(task, position) for position, task in enumerate(spec["tasks"])]
+    # parity: tasks are written back together, as upstream reads them, and only where one of them lacks something.
+    if any(_lacks_something(task) for task in spec.get("tasks") or ()):
+        spec["tasks"] = _filled_in_all(spec["tasks"])
     if not spec.get("minAvailable"):
         spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
     if spec.get("plugins") is not None:
@@ -55,6 +56,8 @@ def default_changed_job(job: Obj) -> None:
     default_job(job)
     if given is not None:
         job["spec"]["minAvailable"] = given
+    if job["spec"].get("tasks") is before:
+        return
     for task, old in zip(job["spec"].get("tasks") or [], before, strict=True):
         if old.get("replicas") == 0:
             task["replicas"] = 0
@@ -69,7 +72,7 @@ def validate_new_job(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> str
 def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> list[str]:
     """What is wrong with a new Job, one by one; an empty text is nothing. Punctuated to be put together."""
     spec = job.get("spec") or {}
-    name, tasks = job["metadata"]["name"], spec.get("tasks") or []
+    name, tasks = job["metadata"]["name"], _filled_in_all(spec.get("tasks") or [])
     if not tasks:
         return ["No task specified in job spec"]
     understood = _understood(spec, plugins)
@@ -131,6 +134,18 @@ def validate_changed_job(new: Obj, old: Obj) -> str:
     return "" if _fixed_part(new) == _fixed_part(old) else _FROZEN
 
 
+def _lacks_something(task: Obj) -> bool:
+    """Whether a task, as its writer sent it, needs anything filled in."""
+    spec = (task.get("template") or {}).get("spec") or {}
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        return True
+    return not task.get("name") or not task.get("maxRetry") or task.get("minAvailable") is None
+
+
+def _filled_in_all(tasks: Sequence[Obj]) -> list[Obj]:
+    return [_filled_in(task, position) for position, task in enumerate(tasks)]
+
+
 def _filled_in(given: Obj, position: int) -> Obj:
     """A task as upstream stores it."""
     task: Obj = msgspec.json.decode(_filled_in_alike(msgspec.json.encode(given), position))
@@ -139,27 +154,14 @@ def _filled_in(given: Obj, position: int) -> Obj:
 
 @remembered
 def _filled_in_alike(given: bytes, position: int) -> bytes:
-    task: Obj = as_stored(msgspec.json.decode(given))
+    task = task_as_stored(msgspec.json.decode(given))
     task["name"] = task.get("name") or f"default{position}"
     task.setdefault("maxRetry", _DEFAULT_MAX_RETRY)
-    if "partitionPolicy" in task:
-        task["partitionPolicy"] = {
-            "totalPartitions": 0,
-            "partitionSize": 0,
-            "minPartitions": 0,
-            **task["partitionPolicy"],
-        }
     if "minAvailable" not in task:
         task["minAvailable"] = _smallest_gang(task)
-    template = task.setdefault("template", {})
-    template.setdefault("metadata", {})
-    spec = template.setdefault("spec", {})
-    spec.setdefault("containers", None)
+    spec = task["template"]["spec"]
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    for field in ("containers", "initContainers", "ephemeralContainers"):
-        for container in spec.get(field) or ():
-            container.setdefault("resources", {})
     return msgspec.json.encode(task)
 
 
@@ -341,7 +343,7 @@ def _fixed_part(job: Obj) -> Any:
         if volume.get("volumeClaim") is not None:
             volume.pop("volumeClaimName", None)
     try:
-        spec["tasks"] = [_filled_in(task, position) for position, task in enumerate(spec.get("tasks") or ())]
+        spec["tasks"] = _filled_in_all(spec.get("tasks") or ())
         spec = as_stored(spec)
     except ValueError:
         # An amount that is none, let in while nobody looked: then only the same text means the same.

@@ -158,7 +158,7 @@ class VolcanoAdmission:
         if kind == JOB:
             if operation == _UPDATE:
                 return unreadable(obj) or validate_changed_job(obj, old)
-            return validate_new_job(obj, await self._queues(), self._plugins)
+            return unreadable(obj) or validate_new_job(obj, await self._queues(), self._plugins)
         if kind == POD_GROUP:
             name = str((obj.get("spec") or {}).get("queue") or "")
             return validate_pod_group(obj, await self._reader.find(QUEUE, name) if name else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import datetime, timedelta
 
 from hekla.api.batch import JobPhase
@@ -20,6 +19,7 @@ from hekla.api.meta import (
     timestamp,
     uid_of,
 )
+from hekla.api.stored import job_spec_as_stored
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
@@ -174,7 +174,7 @@ def _job(flow: Obj, name: str, template: Obj) -> Obj:
             "annotations": dict(origin),
             "ownerReferences": [owner_reference(flow, JOB_FLOW)],
         },
-        "spec": deepcopy(template.get("spec") or {}),
+        "spec": job_spec_as_stored(template.get("spec") or {}),
     }
 
 

@@ -22,12 +22,15 @@ async def uids(bench: Bench, kind: Any) -> dict[str, str]:
 
 def test_a_claim_is_made_once_and_a_missing_one_is_named() -> None:
     async def script(bench: Bench) -> None:
-        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
         await bench.create(make.new_job(volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
         (pod,) = await bench.until_running(1)
         (made,) = await bench.client.find_all(PERSISTENT_VOLUME_CLAIM, "default")
         job = await bench.client.get(JOB, "demo", "default")
-        assert job["spec"]["volumes"][0]["volumeClaimName"] == name_of(made)
+        volume = job["spec"]["volumes"][0]
+        assert volume["volumeClaimName"] == name_of(made)
+        # Who stores the name writes back the rest, too, in upstream's spelling.
+        assert volume["volumeClaim"]["resources"] == {"requests": {"storage": "1Gi"}}
         assert job["status"]["controlledResources"] == {f"volume-pvc-{name_of(made)}": name_of(made)}
         assert pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] == "/data"
         await bench.create(make.new_job("other", volumes=[{"mountPath": "/d", "volumeClaimName": "nothere"}]))

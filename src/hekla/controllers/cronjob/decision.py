@@ -19,6 +19,7 @@ from hekla.api.meta import (
     uid_of,
 )
 from hekla.api.schedule import Schedule
+from hekla.api.stored import job_spec_as_stored
 from hekla.client.recorder import NORMAL, WARNING
 
 SCHEDULED_AT = "volcano.sh/cronjob-scheduled-timestamp"
@@ -82,7 +83,7 @@ def build_job(cron_job: Obj, due: datetime, zone: tzinfo) -> Obj:
     }
     if meta.get("labels"):
         metadata["labels"] = dict(meta["labels"])
-    spec = copy_of(template.get("spec") or {})
+    spec = job_spec_as_stored(template.get("spec") or {})
     return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": spec}
 
 

@@ -21,6 +21,7 @@ from hekla.api.meta import (
     revision_of,
     uid_of,
 )
+from hekla.api.stored import job_spec_as_stored
 from hekla.client.many import in_turns
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
@@ -106,7 +107,8 @@ class JobWriter:
         if uid_of(whole) != job.uid or revision_of(whole) != revision_of(job.obj):
             raise Conflict(f'job "{job.key}" has changed')
         metadata = {**whole["metadata"], "annotations": {**annotations_of(whole), **(annotations or {})}}
-        changed = {**whole, "metadata": metadata, "spec": {**whole["spec"], **(spec or {})}}
+        # parity: upstream writes back all of it, in its own spelling.
+        changed = {**whole, "metadata": metadata, "spec": job_spec_as_stored({**whole["spec"], **(spec or {})})}
         self._runner.wrote(job.key, self._sources.jobs, await self._client.update(JOB, changed))
 
     async def create_pods(self, job: Job, maker: PodMaker, wanted: Sequence[Place], *, command: str = "") -> Made:

@@ -6,9 +6,11 @@ empty list or map, but not an empty object (`emptyDir: {}`), which is a wish. Am
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from hekla.api.duration import format_duration, parse_duration
+from hekla.api.kinds import Obj
 from hekla.api.quantity import canonical
 
 # Maps of names that people choose: what is in them stays as it is, empty texts included.
@@ -33,6 +35,32 @@ _TOLD_APART = frozenset(
         "containerPort", "containers", "maxSkew", "name", "port", "weight",
     }
 )  # fmt: skip
+
+
+def job_spec_as_stored(spec: Obj) -> Obj:
+    """A copy of a Job's spec as upstream's controllers send it: what cannot be read stays, for a server to refuse."""
+    try:
+        stored: Obj = as_stored(spec)
+        tasks = [task_as_stored(task) for task in stored.get("tasks") or ()]
+    except ValueError:
+        return deepcopy(spec)
+    return {**stored, "tasks": tasks} if tasks else stored
+
+
+def task_as_stored(given: Obj) -> Obj:
+    """A task as upstream stores it, in which some things are always written. Raises as `as_stored` does."""
+    task: Obj = as_stored(given)
+    if "partitionPolicy" in task:
+        always = {"totalPartitions": 0, "partitionSize": 0, "minPartitions": 0}
+        task["partitionPolicy"] = {**always, **task["partitionPolicy"]}
+    template = task.setdefault("template", {})
+    template.setdefault("metadata", {})
+    spec = template.setdefault("spec", {})
+    spec.setdefault("containers", None)
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(field) or ():
+            container.setdefault("resources", {})
+    return task
 
 
 def as_stored(value: Any) -> Any:
