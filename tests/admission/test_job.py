@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from hekla.admission.job import (
     validate_new_job,
     warnings_about,
 )
-from hekla.api.job_plugins import Flag
+from hekla.api.job_plugins import Flag, load_flags
 from hekla.controllers.job.plugins.ray import Ray
 from tests import make
 
@@ -355,6 +357,13 @@ def test_b10_a_ray_job_without_its_head_task_is_refused() -> None:
     assert validate_new_job(job, QUEUES, plugins) == 'the ray head task "head" was not found;'
     job["spec"]["plugins"] = {"ray": ["--head=main"]}
     assert validate_new_job(job, QUEUES, plugins) == ""
+
+
+def test_b34_a_plugin_that_cannot_be_loaded_is_refused_with_the_reason() -> None:
+    point = EntryPoint("theirs", "no_such_module:Theirs", "hekla.job_plugins")
+    job = make.job("demo", plugins={"theirs": [], "env": []})
+    text = "unable to load job plugin: theirs (ModuleNotFoundError: No module named 'no_such_module');"
+    assert validate_new_job(job, QUEUES, {**PLUGINS, "theirs": partial(load_flags, point)}) == text
 
 
 def test_b12_arguments_nobody_will_read_are_warned_about() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -12,7 +13,7 @@ from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.admission.topology import BOTH_TIERS, names_both_tiers
 from hekla.api.batch import SCHEDULER_NAME
-from hekla.api.job_plugins import IMPLIED, Arguments, Flag, parse_arguments
+from hekla.api.job_plugins import IMPLIED, Arguments, Flag, UnloadablePlugin, parse_arguments
 from hekla.api.kinds import Obj
 from hekla.api.names import qualified_problems, subdomain_problems
 from hekla.api.plugin_advice import advice, ray_head_missing
@@ -27,7 +28,7 @@ _MUTABLE = "`minAvailable`, `tasks[*].replicas under spec` and `PriorityClassNam
 _FROZEN = f"job updates may not change fields other than {_MUTABLE}"
 
 Flags = Mapping[str, Callable[[], tuple[Flag, ...] | None]]
-"""For each installed plugin, its flags; asked only for plugins that a Job uses."""
+"""For each installed plugin, its flags; asked only for plugins that a Job uses. They may raise UnloadablePlugin."""
 
 
 def default_job(job: Obj) -> None:
@@ -261,9 +262,14 @@ def _partition_message(task: Obj, job_name: str) -> str:
 
 def _understood(spec: Obj, plugins: Flags) -> dict[str, Arguments]:
     """The arguments of a Job's plugins, of those that take any."""
-    given = ((name, arguments or []) for name, arguments in (spec.get("plugins") or {}).items() if name in plugins)
-    flags = ((name, plugins[name](), arguments) for name, arguments in given)
-    return {name: parse_arguments(taken, arguments) for name, taken, arguments in flags if taken is not None}
+    understood = {}
+    for name, arguments in (spec.get("plugins") or {}).items():
+        # One that is not there, or cannot be loaded, is told of elsewhere.
+        with suppress(UnloadablePlugin):
+            taken = plugins[name]() if name in plugins else None
+            if taken is not None:
+                understood[name] = parse_arguments(taken, arguments or [])
+    return understood
 
 
 def _mpi_master_missing(spec: Obj, understood: Mapping[str, Arguments]) -> bool:
@@ -273,14 +279,20 @@ def _mpi_master_missing(spec: Obj, understood: Mapping[str, Arguments]) -> bool:
 
 
 def _plugin_messages(spec: Obj, plugins: Flags, understood: Mapping[str, Arguments]) -> list[str]:
-    messages = [
-        f" unable to find job plugin: {plugin};"
-        for plugin in sorted(spec.get("plugins") or {})
-        if plugin not in plugins
-    ]
+    messages = [_unusable(name, plugins) for name in sorted(spec.get("plugins") or {})]
     if "ray" in understood and ray_head_missing(spec, understood["ray"]):
         messages.append(f' the ray head task "{understood["ray"].text("head")}" was not found;')
     return messages
+
+
+def _unusable(name: str, plugins: Flags) -> str:
+    if name not in plugins:
+        return f" unable to find job plugin: {name};"
+    try:
+        plugins[name]()
+    except UnloadablePlugin as error:
+        return f" unable to load job plugin: {name} ({error});"
+    return ""
 
 
 def _volume_message(volumes: Sequence[Obj]) -> str:

@@ -27,7 +27,7 @@ from hekla.admission.queue import QueueRules, default_queue, validate_queue, val
 from hekla.admission.reading import unreadable
 from hekla.admission.resource_groups import GroupsFile, default_pod
 from hekla.api.batch import SCHEDULER_NAME
-from hekla.api.job_plugins import Flag, flags_of, registered
+from hekla.api.job_plugins import Flag, load_flags, registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.meta import copy_of, name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
@@ -185,11 +185,7 @@ def _opened(obj: Obj) -> Obj:
 
 
 def _lazy_flags(plugins: Mapping[str, EntryPoint]) -> dict[str, Callable[[], tuple[Flag, ...] | None]]:
-    return {name: partial(_load_flags, point) for name, point in plugins.items()}
-
-
-def _load_flags(point: EntryPoint) -> tuple[Flag, ...] | None:
-    return flags_of(point.load())
+    return {name: partial(load_flags, point) for name, point in plugins.items()}
 
 
 def _kind_of(request: Obj) -> Kind | None:

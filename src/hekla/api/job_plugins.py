@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from hekla.errors import HeklaError
+
 GROUP = "hekla.job_plugins"
 # The order in which plugins shape a pod; what is not listed follows by name.
 ORDER = ("env", "svc", "ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank")
@@ -68,6 +70,18 @@ def flags_of(plugin: Any) -> tuple[Flag, ...] | None:
     """The flags a plugin class declares; None means it takes any arguments and ignores them."""
     flags: tuple[Flag, ...] | None = getattr(plugin, "flags", None)
     return flags
+
+
+class UnloadablePlugin(HeklaError):
+    """What is installed under a plugin's name cannot be loaded; the text says why."""
+
+
+def load_flags(point: EntryPoint) -> tuple[Flag, ...] | None:
+    """`flags_of` an installed plugin. Raises UnloadablePlugin, whatever its author's code raises."""
+    try:
+        return flags_of(point.load())
+    except Exception as error:
+        raise UnloadablePlugin(f"{type(error).__name__}: {error}") from error
 
 
 def in_order(names: Iterable[str]) -> list[str]:
