@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hekla.admission.queue import QueueRules, default_queue, validate_queue, validate_queue_deletion
 from tests import make
 
@@ -138,6 +140,18 @@ def test_only_the_first_wrong_weight_of_a_hierarchy_is_told() -> None:
     queue["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "0/x"}
     assert fault(queue) == (
         'requestBody.metadata.annotations: Invalid value: "0/x": 0 in the 0/x must be larger than 0'
+    )
+
+
+@pytest.mark.parametrize(
+    ("weight", "why"), [(" 2", "invalid syntax"), ("1_0", "invalid syntax"), ("1e400", "value out of range")]
+)
+def test_a_weight_is_a_plain_number(weight: str, why: str) -> None:
+    queue = make.queue("a")
+    queue["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root", "volcano.sh/hierarchy-weights": weight}
+    assert fault(queue) == (
+        f'requestBody.metadata.annotations: Invalid value: "{weight}": {weight} in the {weight} is invalid number: '
+        f'strconv.ParseFloat: parsing "{weight}": {why}'
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +16,8 @@ from hekla.api.scheduling import DEFAULT_QUEUE, ROOT_QUEUE, QueueState
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SHARES = ("guarantee", "deserved")
+# Written as everywhere; Python would also take blanks and underscores.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 Queues = Mapping[str, Obj]
 
@@ -150,10 +154,10 @@ def _hierarchy_errors(queue: Obj, queues: Queues) -> list[str]:
 
 
 def _weight_errors(weight: str, weights: str, where: str) -> list[str]:
-    try:
-        number = float(weight)
-    except ValueError:
-        problem = f'strconv.ParseFloat: parsing "{weight}": invalid syntax'
+    number = float(weight) if _NUMBER.fullmatch(weight) else None
+    if number is None or math.isinf(number):
+        why = "invalid syntax" if number is None else "value out of range"
+        problem = f'strconv.ParseFloat: parsing "{weight}": {why}'
         return [f'{where} "{weights}": {weight} in the {weights} is invalid number: {problem}']
     return [] if number > 0 else [f'{where} "{weights}": {weight} in the {weights} must be larger than 0']
 
