@@ -139,7 +139,11 @@ def test_tasks_are_stored_as_upstream_writes_them_back() -> None:
         "hostNetwork": False,
         "nodeSelector": {},
         "terminationGracePeriodSeconds": 0,
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}, {"name": "other", "emptyDir": {}}],
+        "volumes": [
+            {"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}},
+            {"name": "other", "emptyDir": {}},
+            {"name": "host", "hostPath": {"path": "/data", "type": ""}},
+        ],
     }
     task = make.task("a", 1, pod=pod, policies=[make.policy("PodPending", "RestartJob", timeout="90s")], dependsOn={})
     task["template"]["metadata"] = {"labels": {"flag": ""}, "annotations": {}}
@@ -164,7 +168,11 @@ def test_tasks_are_stored_as_upstream_writes_them_back() -> None:
                 }
             ],
             "terminationGracePeriodSeconds": 0,
-            "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "other", "emptyDir": {}}],
+            "volumes": [
+                {"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}},
+                {"name": "other", "emptyDir": {}},
+                {"name": "host", "hostPath": {"path": "/data", "type": ""}},
+            ],
         },
     }
 

@@ -24,15 +24,15 @@ _TOLD_APART = frozenset(
         "exitCode", "highestTierAllowed", "minAvailable", "minSuccess", "ttlSecondsAfterFinished",
         # of a pod
         "activeDeadlineSeconds", "automountServiceAccountToken", "enableServiceLinks", "hostUsers", "preemptionPolicy",
-        "priority", "runtimeClassName", "setHostnameAsFQDN", "shareProcessNamespace", "terminationGracePeriodSeconds",
-        "tolerationSeconds",
+        "minDomains", "priority", "runtimeClassName", "service", "setHostnameAsFQDN", "shareProcessNamespace",
+        "terminationGracePeriodSeconds", "tolerationSeconds",
         # of who it runs as
-        "allowPrivilegeEscalation", "fsGroup", "privileged", "readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot",
-        "runAsUser",
+        "allowPrivilegeEscalation", "fsGroup", "hostProcess", "privileged", "readOnlyRootFilesystem", "runAsGroup",
+        "runAsNonRoot", "runAsUser",
         # of its volumes
-        "defaultMode", "expirationSeconds", "mode", "optional", "storageClassName",
+        "defaultMode", "expirationSeconds", "mode", "optional", "storageClassName", "type",
         # always there
-        "containerPort", "containers", "maxSkew", "name", "port", "weight",
+        "containerPort", "containers", "lun", "maxSkew", "name", "port", "seconds", "weight",
     }
 )  # fmt: skip
 
