@@ -103,6 +103,25 @@ def test_a_task_fails_when_its_containers_have_restarted_too_often() -> None:
     assert events(job, *pods) == [("TaskFailed", "demo-worker-0")]
 
 
+def test_a_delayed_answer_to_a_failing_task_counts_from_when_it_began_to_fail() -> None:
+    job = a_job(2, counted={"Running": 2}, policies=[make.policy("TaskFailed", "RestartJob", timeout="60s")])
+    waiting = Waiting()
+
+    def due(after: int, *restarts: int) -> tuple[str, float | None]:
+        pods = [make.job_pod(job, index=index, restarts=count) for index, count in enumerate(restarts)]
+        for pod in pods:
+            # What ended long ago is not what fails.
+            pod["status"]["initContainerStatuses"] = [make.container_status("Succeeded")]
+        moment = NOW + timedelta(hours=1, seconds=after)
+        found = decide(read_job(job), read_pods(pods), "Running", waiting, moment)
+        return found.order.action, found.next_due
+
+    assert due(0, 3, 2) == ("SyncJob", 60.0)
+    # Another of its pods has restarted more often since.
+    assert due(30, 3, 4) == ("SyncJob", 30.0)
+    assert due(60, 5, 4) == ("RestartJob", None)
+
+
 def test_q07_an_unknown_group_is_an_event_of_the_current_version() -> None:
     job = a_job(1, version=4, counted={"Running": 1})
     (one,) = seen(job, make.job_pod(job, version=4), group="Unknown")

@@ -52,8 +52,14 @@ def _of_pod(job: Job, pod: Pod, event: JobEvent) -> Occurrence:
         pod_uid=pod.uid,
         partition=task.partition_of(pod.index) if task and task.partition_size is not None else None,
         exit_code=pod.exit_code if event is JobEvent.POD_FAILED else 0,
-        since={JobEvent.POD_PENDING: pod.created, JobEvent.POD_EVICTED: pod.evicted}.get(event, pod.finished),
+        since=_since(pod, event),
     )
+
+
+def _since(pod: Pod, event: JobEvent) -> datetime | None:
+    """When it happened, as far as the pod tells: not since when a task is failing whose pods go on."""
+    moments = {JobEvent.POD_PENDING: pod.created, JobEvent.POD_EVICTED: pod.evicted, JobEvent.TASK_FAILED: None}
+    return moments.get(event, pod.finished)
 
 
 def _has_not_run(pod: Pod) -> bool:

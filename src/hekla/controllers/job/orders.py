@@ -126,6 +126,9 @@ def _remaining(one: Occurrence, reply: Answer, waiting: Waiting, now: datetime) 
 
 
 def _mark(one: Occurrence) -> _Mark:
+    if one.event == JobEvent.TASK_FAILED:
+        # The task fails on, whichever of its pods has restarted most by now.
+        return (one.event, one.task, "", "")
     # An eviction is the same one before and after its pod is replaced.
     uid = "" if one.event == JobEvent.POD_EVICTED else one.pod_uid
     return (one.event, one.task, one.pod, uid)
