@@ -122,6 +122,14 @@ def test_a_delayed_answer_to_a_failing_task_counts_from_when_it_began_to_fail() 
     assert due(60, 5, 4) == ("RestartJob", None)
 
 
+def test_a_pod_that_was_lost_with_its_node_did_not_fail_when_its_preparation_ended() -> None:
+    job = a_job(1, counted={"Running": 1}, policies=[make.policy("PodFailed", "RestartJob", timeout="60s")])
+    lost = make.job_pod(job, phase="Running")
+    lost["status"] |= {"phase": "Failed", "initContainerStatuses": [make.container_status("Succeeded")]}
+    found = decide(read_job(job), read_pods([lost]), "Running", Waiting(), NOW + timedelta(hours=1))
+    assert (found.order.action, found.next_due) == ("SyncJob", 60.0)
+
+
 def test_q07_an_unknown_group_is_an_event_of_the_current_version() -> None:
     job = a_job(1, version=4, counted={"Running": 1})
     (one,) = seen(job, make.job_pod(job, version=4), group="Unknown")

@@ -207,5 +207,9 @@ def _exit_code(statuses: list[Obj]) -> int:
 
 
 def _finished_at(statuses: list[Obj]) -> datetime | None:
-    times = [((status.get("state") or {}).get("terminated") or {}).get("finishedAt") for status in statuses]
+    """When the last container ended; None while one is said to run, as of a pod that was lost with its node."""
+    states = [status.get("state") or {} for status in statuses]
+    if any(state.get("running") is not None for state in states):
+        return None
+    times = [(state.get("terminated") or {}).get("finishedAt") for state in states]
     return max((parse_timestamp(time) for time in times if time), default=None)
