@@ -155,3 +155,12 @@ def test_a_waiting_gang_says_why() -> None:
     assert pending_message(job, group) is None
     group["status"]["conditions"].append(condition("Unschedulable", "2030-01-01T00:00:05Z"))
     assert pending_message(job, group) == "PodGroup default:job1 unschedulable, reason: test message"
+
+
+@pytest.mark.parametrize(("phase", "waits"), [("Running", False), ("Completed", False), ("Pending", True)])
+def test_of_two_words_of_one_second_the_one_counts_that_the_phase_bears_out(phase: str, waits: bool) -> None:
+    group = make.pod_group("demo", phase=phase)
+    both = [condition(kind, "2030-01-01T00:00:00Z") for kind in ("Unschedulable", "Scheduled")]
+    for conditions in (both, both[::-1]):
+        group["status"]["conditions"] = conditions
+        assert (pending_message(read_job(make.job()), group) is not None) == waits
