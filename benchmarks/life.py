@@ -27,7 +27,7 @@ from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
-from hekla.scheduler.groupstatus import group_status
+from hekla.scheduler.patches import group_status
 from hekla.scheduler.plan import Plan
 
 NODES = 1_000

@@ -1,4 +1,7 @@
-"""What is written of a plan, when, and in which order; and what is remembered of what is to be written."""
+"""What is written of a plan, when, and in which order; and what is remembered of what is to be written.
+
+What a gang has lost is in `test_losses.py`, each rule about the time in `test_when.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
-import pytest
 
 from hekla.api.kinds import EVENT, NODE, POD, POD_GROUP
 from hekla.api.meta import annotations_of, name_of, revision_of
@@ -23,7 +25,7 @@ from hekla.scheduler.statuses import Statuses, _PodWish
 from hekla.scheduler.trial.objects import queue_object
 from tests.apiserver.rig import Rig, with_server
 from tests.scheduler.test_cache import made, pod, small_cache
-from tests.scheduler.test_scheduler import Stage, is_binding, on_stage
+from tests.scheduler.test_scheduler import Stage, on_stage
 
 
 def test_a_queue_that_is_gone_is_forgotten() -> None:
@@ -63,6 +65,26 @@ def test_a_node_that_others_left_for_a_pod_is_told_though_a_later_cycle_only_rep
     with_server(scenario)
 
 
+def test_what_need_not_be_written_any_more_does_not_count_as_said() -> None:
+    async def scenario(rig: Rig) -> None:
+        cache = small_cache(pods=1, minimum=1)
+        (outcome,) = (plan := run_cycle(cache.snapshot(), default_config())).groups
+        waiting = Condition("Unschedulable", "no room")
+        told = msgspec.structs.replace(outcome, pod_conditions=((outcome.group.pods[0], waiting),))
+        recorder = Recorder(rig.client, "volcano", clock=rig.clock, rng=random.Random(1))
+        statuses = Statuses(rig.client, cache, recorder, clock=rig.clock, period=1.0, in_flight=1, wake=bool)
+        statuses.take(replace(plan, groups=(told,)))
+        said = {"type": "PodScheduled", "status": "False", "reason": waiting.reason, "message": waiting.message}
+        cache.put_pod({**pod(0, revision=2), "status": {"phase": "Pending", "conditions": [said]}})
+        writing = asyncio.create_task(statuses.run())
+        await asyncio.sleep(2.0)
+        assert ("pod", "p0") not in statuses._wishes
+        assert ("pod", "p0") not in statuses._said
+        writing.cancel()
+
+    with_server(scenario)
+
+
 class Told(NamedTuple):
     pods: int  # that say they are not scheduled
     events: list[str]  # reasons of what is told of the group
@@ -90,6 +112,10 @@ def told_while(arrivals: Iterable[float], until: float) -> Told:
 
     on_stage(script)
     return told[0]
+
+
+async def end_pod(stage: Stage, name: str, phase: str) -> None:
+    await stage.client.patch(POD, name, {"status": {"phase": phase}}, "default", subresource="status")
 
 
 def is_about_group(event: dict[str, dict[str, str]]) -> bool:
@@ -207,168 +233,5 @@ def test_that_a_gang_may_enter_is_written_before_what_others_have_come_to() -> N
         phases = [(name_of(group), group["status"]["phase"]) for group in written]
         assert phases[0] == ("new", "Inqueue")
         assert sorted(phases[1:]) == [("r0", "Running"), ("r1", "Running"), ("r2", "Running")]
-
-    on_stage(script)
-
-
-async def running_pair(stage: Stage) -> None:
-    await stage.add({"nodes": [{"name": "n1"}]})
-    runs = {"node": "n1", "phase": "Running"}
-    await stage.add({"groups": [{"name": "a", "min": 2, "pods": [runs, runs]}]})
-    stage.start()
-    await asyncio.sleep(5.0)
-    assert (await stage.group("a"))["status"]["phase"] == "Running"
-
-
-async def end_pod(stage: Stage, name: str, phase: str) -> None:
-    await stage.client.patch(POD, name, {"status": {"phase": phase}}, "default", subresource="status")
-
-
-async def complaints(stage: Stage) -> list[str]:
-    events = (await stage.client.list(EVENT)).items
-    return [event["message"] for event in events if is_about_group(event) and event["type"] == "Warning"]
-
-
-@pytest.mark.parametrize(("ends", "phase"), [(["Failed"], "Unknown"), (["Succeeded", "Succeeded"], "Completed")])
-def test_what_a_gang_has_come_to_is_told_once_it_has_been_so_for_a_while(ends: list[str], phase: str) -> None:
-    async def script(stage: Stage) -> None:
-        await running_pair(stage)
-        for number, end in enumerate(ends):
-            await end_pod(stage, f"a-t-{number}", end)
-        await asyncio.sleep(0.6)
-        assert (await stage.group("a"))["status"]["phase"] == "Running"
-        await asyncio.sleep(0.3)
-        assert (await stage.group("a"))["status"]["phase"] == phase
-        await stage.stop()
-
-    on_stage(script)
-
-
-@pytest.mark.parametrize("lost", [["a-t-0"], ["a-t-0", "a-t-1"]])
-def test_of_a_gang_whose_lost_pod_is_made_again_at_once_nobody_hears_that_it_lacked_one(lost: list[str]) -> None:
-    async def script(stage: Stage) -> None:
-        await running_pair(stage)
-        for name in lost:
-            await end_pod(stage, name, "Failed")
-            await asyncio.sleep(0.2)
-            await stage.client.delete(POD, name, "default")
-            await stage.add_pod({"name": name, "cpu": 1}, "a")
-            await stage.until_bound(name)
-            await end_pod(stage, name, "Running")
-            await asyncio.sleep(0.4)
-        await asyncio.sleep(5.0)
-        status = (await stage.group("a"))["status"]
-        assert status["phase"] == "Running"
-        assert [condition["type"] for condition in status["conditions"]] == ["Scheduled"]
-        assert await complaints(stage) == []
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_of_a_gang_that_is_gone_nobody_hears_what_it_lacked() -> None:
-    async def script(stage: Stage) -> None:
-        await running_pair(stage)
-        await end_pod(stage, "a-t-0", "Failed")
-        await asyncio.sleep(0.3)
-        await stage.client.delete(POD_GROUP, "a", "default")
-        await asyncio.sleep(5.0)
-        assert await complaints(stage) == []
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_a_second_loss_does_not_put_off_what_is_told_of_the_first() -> None:
-    async def script(stage: Stage) -> None:
-        await running_pair(stage)
-        await end_pod(stage, "a-t-0", "Failed")
-        await asyncio.sleep(0.6)
-        await end_pod(stage, "a-t-1", "Failed")
-        await asyncio.sleep(0.3)
-        assert (await stage.group("a"))["status"]["phase"] == "Completed"
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_a_gang_made_again_after_its_end_is_not_said_to_wait_meanwhile() -> None:
-    async def script(stage: Stage) -> None:
-        await running_pair(stage)
-        for name in ("a-t-0", "a-t-1"):
-            await stage.client.delete(POD, name, "default", grace_seconds=0)
-        await asyncio.sleep(0.3)
-        assert (await stage.group("a"))["status"]["phase"] == "Running"
-        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
-        await asyncio.sleep(0.1)
-        await stage.add_pod({"name": "a-t-1", "cpu": 1}, "a")
-        await stage.until_bound("a-t-0", "a-t-1")
-        await asyncio.sleep(5.0)
-        status = (await stage.group("a"))["status"]
-        assert [condition["type"] for condition in status["conditions"]] == ["Scheduled"]
-        assert await complaints(stage) == []
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_a_pod_that_comes_after_a_loss_says_that_it_waits_when_its_gang_does() -> None:
-    async def script(stage: Stage) -> None:
-        await stage.add({"nodes": [{"name": "n1"}]})
-        runs = {"node": "n1", "phase": "Running"}
-        await stage.add({"groups": [{"name": "a", "min": 3, "pods": [runs, runs, runs]}]})
-        stage.start()
-        await asyncio.sleep(5.0)
-        for number in range(2):
-            await stage.client.delete(POD, f"a-t-{number}", "default", grace_seconds=0)
-        await asyncio.sleep(0.2)
-        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
-        await asyncio.sleep(0.6)
-        assert (await stage.group("a"))["status"]["phase"] == "Unknown"
-        (condition,) = (await stage.client.get(POD, "a-t-0", "default"))["status"]["conditions"]
-        assert condition["message"].startswith("pod group is not ready, 1 Pending, 1 Running, 3 minAvailable")
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_a_gang_whose_pod_is_on_its_way_again_does_not_enter_once_more() -> None:
-    async def script(stage: Stage) -> None:
-        await running_pair(stage)
-        stage.line.fault = lambda write: "refuse" if is_binding(write) else ""
-        await stage.client.delete(POD, "a-t-0", "default", grace_seconds=0)
-        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
-        await asyncio.sleep(0.5)
-        assert (await stage.group("a"))["status"]["phase"] == "Pending"
-        # Something else changes, and has the gang looked at again.
-        await stage.add({"nodes": [{"name": "n2"}]})
-        await asyncio.sleep(0.3)
-        assert (await stage.group("a"))["status"]["phase"] == "Pending"
-        stage.line.fault = lambda write: ""
-        await stage.until_bound("a-t-0")
-        await end_pod(stage, "a-t-0", "Running")
-        await asyncio.sleep(0.5)
-        assert (await stage.group("a"))["status"]["phase"] == "Running"
-        await stage.stop()
-
-    on_stage(script)
-
-
-def test_that_a_gang_lacks_a_pod_that_is_leaving_is_told_once_it_has_been_so_for_a_while() -> None:
-    async def script(stage: Stage) -> None:
-        await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 1}]})
-        stage.start()
-        await stage.add_pod({"name": "a-t-0", "selector": {"no": "where"}}, "a")
-        await stage.client.patch(POD, "a-t-0", {"metadata": {"finalizers": ["test/stays"]}}, "default")
-        await asyncio.sleep(5.0)
-        assert await stage.condition("a") == "tasks in gang are ready to be scheduled"
-        await stage.client.delete(POD, "a-t-0", "default")
-        await asyncio.sleep(0.6)
-        assert await stage.condition("a") == "tasks in gang are ready to be scheduled"
-        await asyncio.sleep(0.3)
-        assert (await stage.condition("a")).endswith(
-            "1/1 tasks in gang unschedulable: pod group is not ready, 1 Releasing, 1 minAvailable"
-        )
-        await stage.stop()
 
     on_stage(script)

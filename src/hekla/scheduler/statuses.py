@@ -1,22 +1,20 @@
-"""What objects should say of a plan: statuses of groups and queues, conditions of pods, events.
+"""Has written what objects should say of a plan: statuses of groups and queues, conditions of pods, Events.
 
 Kept as "what should be there", so that a newer wish replaces an older one that has not been written yet, and nothing is
-written that is there already. What fails is tried again later and later.
+written that is there already. What kind of news an outcome is says `changes.py`, when it is written `when.py`, and the
+patches are those of `patches.py`; what is here carries that out. What fails is tried again later and later.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any
-
-import msgspec
+from typing import TypeVar
 
 from hekla.api.kinds import POD, POD_GROUP, QUEUE
 from hekla.api.meta import timestamp
-from hekla.api.scheduling import PodGroupCondition, PodGroupPhase
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
@@ -24,28 +22,36 @@ from hekla.clock import Clock
 from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
-from hekla.scheduler.groupstatus import group_status, is_said, shown_amounts, waiting_annotations
-from hekla.scheduler.pace import Pace
+from hekla.scheduler.changes import change_of, course_of, is_awaited, with_promised_node, with_what_is_awaited
+from hekla.scheduler.patches import (
+    group_patch,
+    group_status,
+    is_said_by_pod,
+    pod_patch,
+    queue_patch,
+    waiting_annotations,
+)
 from hekla.scheduler.plan import Announcement, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.references import group_reference, pod_reference
 from hekla.scheduler.rows import Condition, Pod, PodGroup
+from hekla.scheduler.when import AT_ONCE, NEVER, Course, Hold, Said, Timetable, Told, When, is_told_again
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 log = get_logger("scheduler")
 
-_REMEMBERED_EVENTS = 10_000
-_SAME_EVENT_SECONDS = 60.0
+_REMEMBERED = 20_000  # writes, and Events
 _ERROR = "SchedulerError"
-_PATIENCE = 30  # periods after which is told what was still changing until then
-_LOSS_PERIODS = 0.75  # after which is told what a gang has lost: pods leave in a second or more, and come in less
-_PLACED = (PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED)
-_READY = "Scheduled"  # that a group is ready is news once, however long it runs
+
+_Key = tuple[str, str]  # what kind of wish, and the uid or name of what it is about
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupWish:
     outcome: GroupOutcome
     cycle_id: str
-    due: float = 0.0  # not to be written before
+    hold: Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +61,14 @@ class _PodWish:
 
 
 @dataclass(frozen=True, slots=True)
-class _EventWish:
+class _Complaint:
     row: PodGroup
     announcement: Announcement
-    due: float  # not to be told before
+    when: When
 
 
 @dataclass(frozen=True, slots=True)
-class _FillingWish:
+class _Filling:
     """What to say of a gang that lacks pods, unless more of them come meanwhile."""
 
     outcome: GroupOutcome
@@ -71,7 +77,7 @@ class _FillingWish:
     grown: float  # when it had fewer pods last
 
 
-_Wish = _GroupWish | _PodWish | _EventWish | _FillingWish | QueueOutcome
+_Wish = _GroupWish | _PodWish | _Complaint | _Filling | QueueOutcome
 
 
 class Statuses:
@@ -90,17 +96,16 @@ class Statuses:
         self._cache = cache
         self._recorder = recorder
         self._clock = clock
-        self._period = period
-        self._loss_seconds = period * _LOSS_PERIODS
+        self._times = Timetable(period)
         self._in_flight = in_flight
         self._wake = wake
         # What has only to be told must not keep the server from what somebody waits for, bindings above all. Fewer at a
         # time would cost more than they save where many go in one request.
-        self._due: WorkQueue[tuple[str, str]] = WorkQueue(most_behind=max(1, in_flight // 4))
-        self._wishes: dict[tuple[str, str], _Wish] = {}
+        self._due: WorkQueue[_Key] = WorkQueue(most_behind=max(1, in_flight // 4))
+        self._wishes: dict[_Key, _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
-        self._pace = Pace(clock, period)
-        self._told: OrderedDict[tuple[str, str, str], tuple[str, float]] = OrderedDict()
+        self._said: OrderedDict[_Key, Said] = OrderedDict()
+        self._told: OrderedDict[tuple[str, str, str], Told] = OrderedDict()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -114,7 +119,7 @@ class Statuses:
     def take(self, plan: Plan) -> None:
         """Have written what a plan says of groups and queues; the cache has taken its placements already."""
         for outcome in plan.groups:
-            self._wish_group(outcome, plan.cycle_id)
+            self._take_group(outcome, plan.cycle_id)
         self._cache.settle(plan)
         self._held = {queue.name: queue for queue in plan.queues}
         for queue in plan.queues:
@@ -122,11 +127,88 @@ class Statuses:
 
     def complain(self, pod: Pod, message: str) -> None:
         """Have the pod say why it could not be bound."""
-        self._wish(("pod", pod.uid), _PodWish(pod, Condition(_ERROR, message)))
+        self._wish(("pod", pod.uid), _PodWish(pod, Condition(_ERROR, message)), AT_ONCE, self._clock.monotonic())
 
     def withdraw(self, pod: Pod) -> None:
         """Nothing that was to be said of the pod is to be said any more."""
         self._wishes.pop(("pod", pod.uid), None)
+
+    def _take_group(self, outcome: GroupOutcome, cycle_id: str) -> None:
+        row = self._as_it_is(outcome.group.row)
+        if row is None:
+            return
+        course = course_of(row, outcome)
+        if course == "filling":
+            self._watch_growth(row, outcome, cycle_id)
+        else:
+            self._wishes.pop(("filling", row.uid), None)
+        self._say(row, outcome, cycle_id, course)
+
+    def _watch_growth(self, row: PodGroup, outcome: GroupOutcome, cycle_id: str) -> None:
+        """A gang that is being made is not complained about, pod by pod, before it has stopped growing."""
+        key = ("filling", row.uid)
+        since = grown = now = self._clock.monotonic()
+        earlier = self._wishes.get(key)
+        if isinstance(earlier, _Filling):
+            since = earlier.since
+            if len(earlier.outcome.group.pods) == len(outcome.group.pods):
+                grown = earlier.grown
+        self._wish(key, _Filling(outcome, cycle_id, since, grown), self._times.filling(since, grown), now)
+
+    def _say(self, row: PodGroup, outcome: GroupOutcome, cycle_id: str, course: Course) -> None:
+        key, now = ("group", row.uid), self._clock.monotonic()
+        earlier = self._wishes.get(key)
+        standing = earlier if isinstance(earlier, _GroupWish) else None
+        hold = self._times.hold(course, standing.hold if standing is not None else None, now)
+        self._say_in_events(row, outcome, hold, now)
+        if standing is not None:
+            outcome = with_what_is_awaited(outcome, standing.outcome)
+        status, annotations = group_status(row, outcome, cycle_id, ""), waiting_annotations(row, outcome)
+        change = change_of(row, outcome, status, annotations)
+        when = self._times.group(change, hold, self._said.get(key), now)
+        ahead = change == "phase" and is_awaited(row, outcome)
+        self._wish(key, _GroupWish(outcome, cycle_id, hold), when, now, ahead=ahead)
+        if outcome.pod_conditions:
+            patience = self._times.patience(hold, now)
+            for pod, condition in outcome.pod_conditions:
+                self._say_of_pod(pod, condition, patience, now)
+
+    def _say_in_events(self, row: PodGroup, outcome: GroupOutcome, hold: Hold, now: float) -> None:
+        key = ("event", row.uid)
+        earlier = self._wishes.pop(key, None)
+        for told in outcome.announcements:
+            if told.type == WARNING:
+                when = self._times.complaint(hold, earlier.when if isinstance(earlier, _Complaint) else None, now)
+                self._wish(key, _Complaint(row, told, when), when, now)
+            elif hold.course != "filling":
+                self._tell(row, told)
+
+    def _say_of_pod(self, pod: Pod, condition: Condition, patience: When, now: float) -> None:
+        key = ("pod", pod.uid)
+        earlier = self._wishes.get(key)
+        if isinstance(earlier, _PodWish):
+            condition = with_promised_node(condition, earlier.condition)
+        if is_said_by_pod(pod.condition, condition):
+            self.withdraw(pod)
+        else:
+            when = self._times.pod(patience, self._said.get(key), promised=bool(condition.nominated))
+            self._wish(key, _PodWish(pod, condition), when, now)
+
+    def _wish_queue(self, outcome: QueueOutcome) -> None:
+        key, queue = ("queue", outcome.name), self._cache.queue(outcome.name)
+        if queue is None or queue_patch(queue, outcome) is None:
+            # What waits to be written is out of date: it is as it was again.
+            self._wishes.pop(key, None)
+        else:
+            self._wish(key, outcome, self._times.queue(self._said.get(key)), self._clock.monotonic())
+
+    def _wish(self, key: _Key, wish: _Wish, when: When, now: float, *, ahead: bool = False) -> None:
+        """Have something written in the place of what was to be written before; at that time, if it is earlier."""
+        if when.at == NEVER:
+            self._wishes.pop(key, None)
+        else:
+            self._wishes[key] = wish
+            self._due.add_after(key, when.at - now, ahead=ahead)
 
     async def _write_for_ever(self) -> None:
         while True:
@@ -140,251 +222,97 @@ class Statuses:
             finally:
                 self._due.done(key)
 
-    async def _write(self, key: tuple[str, str]) -> None:
+    async def _write(self, key: _Key) -> None:
         wish = self._wishes.get(key)
         if wish is None:
             return
-        if isinstance(wish, _GroupWish | _EventWish) and wish.due > self._clock.monotonic():
+        early = _not_before(wish) - self._clock.monotonic()
+        if early > 0:
             # It has come in the place of something that should have been written earlier, or has been withdrawn.
-            self._due.add_after(key, wish.due - self._clock.monotonic())
+            self._due.add_after(key, early)
             return
-        reworded = isinstance(wish, _PodWish)
         try:
-            if isinstance(wish, _GroupWish):
-                reworded = await self._write_group(wish)
-            elif isinstance(wish, _PodWish):
-                await self._write_pod(wish)
-            elif isinstance(wish, _EventWish):
-                self._complain_of_group(wish)
-            elif isinstance(wish, _FillingWish):
-                self._end_filling(key, wish)
-            else:
-                await self._write_queue(wish)
-            self._pace.note(key, reworded=reworded)
+            await self._carry_out(key, wish)
         except NotFound:
-            self._pace.forget(key)
+            self._said.pop(key, None)
         if self._wishes.get(key) is wish:
             del self._wishes[key]
 
-    def _wish(self, key: tuple[str, str], wish: _Wish, *, after: float = 0.0, ahead: bool = False) -> None:
-        """Have something written in `after` seconds, or earlier if that was already arranged."""
-        self._wishes[key] = wish
-        self._due.add_after(key, after, ahead=ahead)
+    async def _carry_out(self, key: _Key, wish: _Wish) -> None:
+        match wish:
+            case _GroupWish():
+                await self._write_group(key, wish)
+            case _PodWish():
+                await self._write_pod(key, wish)
+            case _Complaint():
+                row = self._as_it_is(wish.row)
+                if row is not None:
+                    self._tell(row, wish.announcement)
+            case _Filling():
+                self._look_at_growth(key, wish)
+            case QueueOutcome():
+                await self._write_queue(key, wish)
 
-    def _wish_group(self, outcome: GroupOutcome, cycle_id: str) -> None:
-        row = self._cache.group(outcome.group.row.key)
-        if row is None or row.uid != outcome.group.row.uid:
+    async def _write_group(self, key: _Key, wish: _GroupWish) -> None:
+        row = self._as_it_is(wish.outcome.group.row)
+        if row is None:
             return
-        filling = ("filling", row.uid)
-        if outcome.filling and row.status.get("phase") == outcome.phase:
-            self._wishes.pop(("event", row.uid), None)
-            self._wishes.pop(("group", row.uid), None)
-            for pod, _ in outcome.pod_conditions:
-                self.withdraw(pod)
-            self._wish_filling(filling, outcome, cycle_id)
+        patch = group_patch(row, wish.outcome, wish.cycle_id, timestamp(self._clock.now()))
+        if patch is None:
             return
-        self._wishes.pop(filling, None)
-        due, patience = 0.0, self._period
-        if _is_back(row, outcome):
-            # Pods of a gang that was placed before are on their way again: next it says that it runs.
-            due = self._due_of(_is_back, row, after=_PATIENCE * self._period)
-        elif _is_loss(row, outcome):
-            # Of a gang that lost pods, or has ended, its owner makes something else at once, as a rule: what became of
-            # it is told a while later, as it is then.
-            due = self._due_of(_is_loss, row, after=self._loss_seconds)
-            patience = max(0.0, due - self._clock.monotonic())
-        self._say(row, outcome, cycle_id, patience=patience, due=due)
-
-    def _wish_filling(self, key: tuple[str, str], outcome: GroupOutcome, cycle_id: str) -> None:
-        """A gang that is being made is not complained about, pod by pod, before it has stopped growing."""
-        since = grown = self._clock.monotonic()
-        earlier = self._wishes.get(key)
-        if isinstance(earlier, _FillingWish):
-            since = earlier.since
-            if len(earlier.outcome.group.pods) == len(outcome.group.pods):
-                grown = earlier.grown
-        self._wish(key, _FillingWish(outcome, cycle_id, since, grown), after=self._period)
-
-    def _end_filling(self, key: tuple[str, str], wish: _FillingWish) -> None:
-        group, now = wish.outcome.group, self._clock.monotonic()
-        row = self._cache.group(group.row.key)
-        if row is None or row.uid != group.row.uid:
-            return
-        if self._cache.pods_in(group.row.key) != len(group.pods):
-            wish = replace(wish, grown=now)
-        quiet = min(wish.grown, wish.since + (_PATIENCE - 1) * self._period) + self._period
-        if now < quiet:
-            self._wish(key, replace(wish), after=quiet - now)
-        else:
-            self._say(row, wish.outcome, wish.cycle_id, patience=0.0)
-
-    def _say(self, row: PodGroup, outcome: GroupOutcome, cycle_id: str, *, patience: float, due: float = 0.0) -> None:
-        self._wish_events(row, outcome, patience)
-        key = ("group", row.uid)
-        outcome = self._with_what_is_awaited(key, outcome)
-        status, annotations = group_status(row, outcome, cycle_id, ""), waiting_annotations(row, outcome)
-        if status is None and annotations is None:
-            self._wishes.pop(key, None)
-        else:
-            # For this one somebody waits: pods are made once it is written. Unless they are there, and being bound.
-            enters = outcome.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
-            awaited = enters and not outcome.settling
-            wish = _GroupWish(outcome, cycle_id, due)
-            after = self._group_delay(row, wish, status) if status is not None else self._words_delay(row, outcome)
-            self._wish(key, wish, after=after, ahead=awaited)
-        for pod, condition in outcome.pod_conditions:
-            condition = self._with_promised_node(pod, condition)
-            if _says(pod.condition, condition):
-                self.withdraw(pod)
-            else:
-                self._wish_pod(pod, condition, patience)
-
-    def _with_what_is_awaited(self, key: tuple[str, str], outcome: GroupOutcome) -> GroupOutcome:
-        """What a gang on its way waits for only the cycle knows that placed it: no later one unsays it."""
-        earlier = self._wishes.get(key)
-        if not isinstance(earlier, _GroupWish) or not earlier.outcome.settling or earlier.outcome.waiting is None:
-            return outcome
-        if not outcome.settling or outcome.waiting is not None:
-            return outcome
-        return msgspec.structs.replace(outcome, waiting=earlier.outcome.waiting)
-
-    def _with_promised_node(self, pod: Pod, condition: Condition) -> Condition:
-        """For which node others left is not taken back by what a later cycle finds."""
-        earlier = self._wishes.get(("pod", pod.uid))
-        if isinstance(earlier, _PodWish) and earlier.condition.nominated and not condition.nominated:
-            return replace(condition, nominated=earlier.condition.nominated)
-        return condition
-
-    def _wish_pod(self, pod: Pod, condition: Condition, patience: float) -> None:
-        # That a pod waits is worth saying once it has waited: most go within the second. That others leave for it is
-        # news at once.
-        key = ("pod", pod.uid)
-        after = 0.0 if condition.nominated else max(patience, self._pace.until_words(key))
-        self._wish(key, _PodWish(pod, condition), after=after)
-
-    def _due_of(self, is_such: Callable[[PodGroup, GroupOutcome], bool], row: PodGroup, *, after: float) -> float:
-        """When to write what may change until then; cycles that find such a thing again do not put it off."""
-        earlier = self._wishes.get(("group", row.uid))
-        if isinstance(earlier, _GroupWish) and is_such(row, earlier.outcome):
-            return earlier.due
-        return self._clock.monotonic() + after
-
-    def _group_delay(self, row: PodGroup, wish: _GroupWish, status: Mapping[str, Any]) -> float:
-        """A new phase and a new verdict are news, but for losses; counts can wait."""
-        outcome = wish.outcome
-        if row.status.get("phase") != outcome.phase:
-            return max(0.0, wish.due - self._clock.monotonic())
-        if outcome.settling and outcome.waiting is None:
-            # Its pods are on their way to their nodes; once they are there, this is told together with the phase.
-            return _PATIENCE * self._period
-        wanted, conditions = outcome.condition, list(row.status.get("conditions") or ())
-        if wanted is None or outcome.settling or is_said(conditions, wanted):
-            return self._pace.until_counts(("group", row.uid))
-        # Other words for what was said before are said when they have held for a while. Counts are of its own pods.
-        if any(condition.get("type") == wanted.type for condition in conditions):
-            counted = len(status) > 1  # beside the condition
-            return self._period if counted else max(self._period, self._words_delay(row, outcome))
-        # That a gang lacks pods of which none waits is a loss, too.
-        waits = outcome.waiting is not None and outcome.waiting.reason
-        return 0.0 if waits or wanted.type is PodGroupCondition.SCHEDULED else self._loss_seconds
-
-    def _words_delay(self, row: PodGroup, outcome: GroupOutcome) -> float:
-        """Of a group that has only other words to say; a new reason is more than that."""
-        key = ("group", row.uid)
-        same = outcome.waiting is not None and outcome.waiting.reason == row.waiting[0]
-        return self._pace.until_words(key) if same else self._pace.until_counts(key)
-
-    def _wish_events(self, row: PodGroup, outcome: GroupOutcome, patience: float) -> None:
-        complaint, due = ("event", row.uid), self._clock.monotonic() + patience
-        earlier = self._wishes.pop(complaint, None)
-        if isinstance(earlier, _EventWish):
-            due = min(due, earlier.due)
-        for told in outcome.announcements:
-            if told.type == WARNING:
-                self._wish(complaint, _EventWish(row, told, due), after=patience)
-            else:
-                self._tell(row, told)
-
-    def _complain_of_group(self, wish: _EventWish) -> None:
-        row = self._cache.group(wish.row.key)
-        if row is not None and row.uid == wish.row.uid:
-            self._tell(row, wish.announcement)
-
-    def _wish_queue(self, outcome: QueueOutcome) -> None:
-        key, queue = ("queue", outcome.name), self._cache.queue(outcome.name)
-        if queue is None or dict(queue.allocated or {}) == shown_amounts(outcome):
-            # What waits to be written is out of date: it is as it was again.
-            self._wishes.pop(key, None)
-        else:
-            self._wish(key, outcome, after=self._pace.until_counts(key))
-
-    async def _write_group(self, wish: _GroupWish) -> bool:
-        """Whether it came to nothing but other words."""
-        row = self._cache.group(wish.outcome.group.row.key)
-        if row is None or row.uid != wish.outcome.group.row.uid:
-            return False
-        status = group_status(row, wish.outcome, wish.cycle_id, timestamp(self._clock.now()))
-        annotations = waiting_annotations(row, wish.outcome)
-        if status is None and annotations is None:
-            return False
-        # The revision guards what others write into the status: a conflict means look again.
-        metadata: dict[str, Any] = {"uid": row.uid, "resourceVersion": str(row.revision)}
-        patch = {"metadata": metadata, "status": status or {}}
-        if row.tracked_in_vain:
-            metadata["managedFields"] = [{}]
-        if annotations is not None:
-            metadata["annotations"] = annotations
         self._cache.refresh_group(await self._client.patch(POD_GROUP, row.key.name, patch, row.key.namespace))
-        return set(status or ()) <= {"conditions"}
+        self._note(key, reworded=set(patch["status"]) <= {"conditions"})
 
-    async def _write_pod(self, wish: _PodWish) -> None:
+    async def _write_pod(self, key: _Key, wish: _PodWish) -> None:
         pod, condition = wish.pod, wish.condition
         known = self._cache.seen_pod(pod.uid)
-        if known is None or known.node or _says(known.condition, condition):
+        if known is None or known.node or is_said_by_pod(known.condition, condition):
             return
-        entry = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": condition.reason,
-            "message": condition.message,
-            "lastProbeTime": None,
-            "lastTransitionTime": timestamp(self._clock.now()),
-        }
-        status: dict[str, Any] = {"conditions": [entry]}
-        if condition.nominated:
-            status["nominatedNodeName"] = condition.nominated
-        patch = {"metadata": {"uid": pod.uid}, "status": status}
+        patch = pod_patch(pod, condition, timestamp(self._clock.now()))
         live = await self._client.patch(
             POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status"
         )
         self._wake_if(self._cache.refresh_pod(live))
+        self._note(key, reworded=True)
         self._recorder.event(pod_reference(pod), WARNING, "FailedScheduling", condition.message)
 
-    async def _write_queue(self, outcome: QueueOutcome) -> None:
-        queue = self._cache.queue(outcome.name)
-        wanted = shown_amounts(outcome)
-        if queue is None or dict(queue.allocated or {}) == wanted:
+    def _look_at_growth(self, key: _Key, wish: _Filling) -> None:
+        row, now = self._as_it_is(wish.outcome.group.row), self._clock.monotonic()
+        if row is None:
             return
-        gone = dict.fromkeys(name for name in queue.allocated or {} if name not in wanted)
-        patch = {"metadata": {"uid": queue.uid}, "status": {"allocated": {**gone, **wanted}}}
-        live = await self._client.patch(QUEUE, queue.name, patch, subresource="status")
+        if self._cache.pods_in(row.key) != len(wish.outcome.group.pods):
+            wish = replace(wish, grown=now)
+        when = self._times.filling(wish.since, wish.grown)
+        if when.at > now:
+            self._wish(key, replace(wish), when, now)
+        else:
+            self._say(row, wish.outcome, wish.cycle_id, "filled")
+
+    async def _write_queue(self, key: _Key, outcome: QueueOutcome) -> None:
+        queue = self._cache.queue(outcome.name)
+        patch = queue_patch(queue, outcome) if queue is not None else None
+        if patch is None:
+            return
+        live = await self._client.patch(QUEUE, outcome.name, patch, subresource="status")
         self._wake_if(self._cache.refresh_queue(live))
+        self._note(key, reworded=False)
         # A cycle may have found otherwise while this was on its way.
-        self._pace.note(("queue", outcome.name))
         self._wish_queue(self._held.get(outcome.name, outcome))
 
     def _tell(self, row: PodGroup, told: Announcement) -> None:
-        """Say it once; a complaint again when it changed, or after a while."""
         key, now = (row.uid, told.type, told.reason), self._clock.monotonic()
-        known = self._told.get(key)
-        repeated = known is not None and known[0] == told.message
-        if known is not None and repeated and (told.reason == _READY or now - known[1] < _SAME_EVENT_SECONDS):
-            return
-        self._told[key] = (told.message, now)
-        self._told.move_to_end(key)
-        if len(self._told) > _REMEMBERED_EVENTS:
-            self._told.popitem(last=False)
-        self._recorder.event(group_reference(row), told.type, told.reason, told.message)
+        if is_told_again(self._told.get(key), told.reason, told.message, now):
+            _remember(self._told, key, Told(told.message, now))
+            self._recorder.event(group_reference(row), told.type, told.reason, told.message)
+
+    def _as_it_is(self, row: PodGroup) -> PodGroup | None:
+        """The group as it is now; None if it is gone, be there another one by its name or not."""
+        known = self._cache.group(row.key)
+        return known if known is not None and known.uid == row.uid else None
+
+    def _note(self, key: _Key, *, reworded: bool) -> None:
+        said = self._times.said(self._said.get(key), self._clock.monotonic(), reworded=reworded)
+        _remember(self._said, key, said)
 
     def _wake_if(self, news: bool) -> None:
         """Others' changes may come with the answer to a write of ours; from the watch they are no news then."""
@@ -392,22 +320,14 @@ class Statuses:
             self._wake()
 
 
-def _is_back(row: PodGroup, outcome: GroupOutcome) -> bool:
-    """Whether a gang that fell to Pending is let in again with its pods being bound already."""
-    enters = row.phase is PodGroupPhase.PENDING and outcome.phase is PodGroupPhase.INQUEUE
-    conditions = row.status.get("conditions") or ()
-    return enters and outcome.settling and any(known.get("type") == _READY for known in conditions)
+def _remember(table: OrderedDict[K, V], key: K, value: V) -> None:
+    table[key] = value
+    table.move_to_end(key)
+    if len(table) > _REMEMBERED:
+        table.popitem(last=False)
 
 
-def _is_loss(row: PodGroup, outcome: GroupOutcome) -> bool:
-    if outcome.phase is PodGroupPhase.PENDING:
-        return row.phase in _PLACED and not outcome.settling
-    ended = outcome.phase is PodGroupPhase.COMPLETED and len(outcome.group.pods) > 0
-    return ended or outcome.phase is PodGroupPhase.UNKNOWN
-
-
-def _says(known: Condition | None, wanted: Condition) -> bool:
-    """Whether a pod's condition says all of `wanted`; a node named earlier may stay."""
-    if known is None or (known.reason, known.message) != (wanted.reason, wanted.message):
-        return False
-    return not wanted.nominated or known.nominated == wanted.nominated
+def _not_before(wish: _Wish) -> float:
+    if isinstance(wish, _Complaint):
+        return wish.when.at
+    return wish.hold.until if isinstance(wish, _GroupWish) else 0.0

@@ -19,8 +19,8 @@ from hekla.scheduler.blame import PluginFailure
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config, parse_config
 from hekla.scheduler.cycle import run_cycle
-from hekla.scheduler.groupstatus import group_status, shown_amounts, waiting_annotations
 from hekla.scheduler.intake import doors_of, take_in
+from hekla.scheduler.patches import group_status, shown_amounts, waiting_annotations
 from hekla.scheduler.plan import Eviction, Plan
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.timings import Timings

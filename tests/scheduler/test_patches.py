@@ -6,7 +6,7 @@ from typing import Any
 
 from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
-from hekla.scheduler.groupstatus import group_status
+from hekla.scheduler.patches import group_status
 from hekla.scheduler.plan import GroupCondition, GroupOutcome
 from hekla.scheduler.reading import read_group
 
