@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _MOST_REPEATED = 1000
-_COUNT = re.compile(r"\{(0|[1-9]\d*)(?:,(0|[1-9]\d*)?)?\}")
+_COUNT = re.compile(r"\{(0|[1-9][0-9]*)(?:,(0|[1-9][0-9]*)?)?\}")
 _NAMED = re.compile(r"\(\?P?<")
 _NAME = re.compile(r"\w+", re.ASCII)
 _FLAGS = re.compile(r"\(\?([imsU]*)(-[imsU]+)?([:)])")
@@ -143,6 +143,8 @@ class _Reader:
             end = pattern.find("\\E", at)
             literal = (len(pattern) if end < 0 else end) - at - 2
             self._take(literal + (2 if end < 0 else 4), can_repeat=literal > 0 or self._can_repeat)
+        elif pattern.startswith(("\\p", "\\P"), at):
+            self._take(_unicode_length(pattern, at))
         else:
             self._take(_escape_length(pattern, at))
 
@@ -160,7 +162,7 @@ class _Reader:
             elif _PERL_CLASS.match(pattern, at):
                 at += 2
             elif pattern.startswith(("\\p", "\\P"), at):
-                at += _escape_length(pattern, at)
+                at += _unicode_length(pattern, at)
             else:
                 at = self._read_range(begin, at)
         self._at = begin
@@ -199,16 +201,19 @@ def _number(pattern: str, at: int) -> int:
     return _SIGNS[found["sign"]] if found["sign"] else ord(found["itself"])
 
 
+def _unicode_length(pattern: str, at: int) -> int:
+    """The length of the class of Unicode that is named at `at`."""
+    known = _UNICODE.match(pattern, at)
+    if known is None:
+        end = pattern.find("}", at) + 1 or at + 3
+        raise _Fault(f"invalid character class range: `{pattern[at:end]}`")
+    return len(known[0])
+
+
 def _escape_length(pattern: str, at: int) -> int:
-    """The length of the escape sequence at `at`."""
+    """The length of the escape sequence at `at`, which stands for one character."""
     if at + 1 == len(pattern):
         raise _Fault("trailing backslash at end of expression: ``")
-    if pattern[at + 1] in "pP":
-        known = _UNICODE.match(pattern, at)
-        if known is None:
-            end = pattern.find("}", at) + 1 or at + 3
-            raise _Fault(f"invalid character class range: `{pattern[at:end]}`")
-        return len(known[0])
     found = _ESCAPED.match(pattern, at)
     if found is None:
         raise _Fault(f"invalid escape sequence: `{pattern[at : at + 2]}`")
