@@ -92,6 +92,15 @@ def test_what_has_not_changed_is_left_alone(tmp_path: Path) -> None:
     assert sorted(each.name for each in (tmp_path / "..data").iterdir()) == ["a"]
 
 
+def test_files_are_to_be_seen_though_their_writer_was_stopped_before_they_were(tmp_path: Path) -> None:
+    files = {"a": File(b"1", 0o644), "d/b": File(b"2", 0o644)}
+    write_files(tmp_path, files)
+    for name in ("a", "d"):
+        (tmp_path / name).unlink()
+    write_files(tmp_path, files)
+    assert ((tmp_path / "a").read_bytes(), (tmp_path / "d/b").read_bytes()) == (b"1", b"2")
+
+
 def test_which_volumes_are_mounted_in_part() -> None:
     whole = {"name": "c", "volumeMounts": [{"name": "whole", "mountPath": "/w"}]}
     part = {"name": "i", "volumeMounts": [{"name": "part", "mountPath": "/p", "subPath": ".ssh"}]}

@@ -140,11 +140,14 @@ def write_files(directory: Path, files: Files, *, keep: bool = False) -> None:
     """Make `directory` hold exactly `files`, at once for every reader.
 
     `keep` leaves the old files where they are, for those who have mounted a part of them: to these it stays as it was,
-    where it would be gone. For the same reason nothing is done where nothing has changed.
+    where it would be gone. For the same reason what has not changed is not written again.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    names = {PurePosixPath(name).parts[0] for name in files}
     current = (directory / "..data").readlink().name if (directory / "..data").is_symlink() else ""
     if current and _holds(directory / current, files):
+        # Whoever wrote them may have been stopped before they were to be seen.
+        _link_names(directory, names)
         return
     version = f"..{int(current[2:] or 0) + 1}" if current else "..1"
     shutil.rmtree(directory / version, ignore_errors=True)
@@ -158,7 +161,7 @@ def write_files(directory: Path, files: Files, *, keep: bool = False) -> None:
     swap.unlink(missing_ok=True)
     swap.symlink_to(version)
     swap.replace(directory / "..data")
-    _link_names(directory, {PurePosixPath(name).parts[0] for name in files})
+    _link_names(directory, names)
     if current and not keep:
         shutil.rmtree(directory / current, ignore_errors=True)
 
