@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import COMMAND, EVENT, JOB, POD_GROUP, QUEUE, Obj
+from hekla.api.kinds import COMMAND, EVENT, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import annotations_of, name_of
 from hekla.controllers.queue import decide_state
 from tests import make
@@ -178,22 +178,6 @@ def test_the_last_of_several_commands_counts_and_opening_an_open_queue_notes_not
         await bench.client.create(COMMAND, make.command("OpenQueue", other, "Queue"))
         await bench.settle()
         assert annotations_of(await bench.client.get(QUEUE, "chemistry")) == {}
-
-    on_bench(script)
-
-
-def test_commands_for_what_is_not_there_go() -> None:
-    async def script(bench: Bench) -> None:
-        nobody = {"metadata": {"name": "nobody", "uid": "1"}}
-        for action, kind, version in (
-            ("OpenQueue", "Queue", QUEUE.api_version),
-            ("AbortJob", "Job", JOB.api_version),
-        ):
-            command = make.command(action, {**nobody, "apiVersion": version}, kind)
-            del command["metadata"]["ownerReferences"]
-            await bench.client.create(COMMAND, command)
-        await bench.settle()
-        assert bench.store.objects(COMMAND) == []
 
     on_bench(script)
 

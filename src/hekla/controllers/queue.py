@@ -71,7 +71,7 @@ class QueueController:
 
     async def reconcile(self, key: Key) -> float | None:
         queue = self._queues.get(key.name)
-        await drop_strays(self._client, self._commands, QUEUE, key, uid_of(queue) if queue is not None else "")
+        await drop_strays(self._client, self._commands, QUEUE, key, queue)
         if queue is None:
             self._to_tell.pop(key, None)
             await self._create_default(key)

@@ -30,12 +30,13 @@ def commands_for(commands: Informer, kind: Kind, obj: Obj) -> list[Obj]:
     return [command for command in named if _target_uid(command) == uid_of(obj)]
 
 
-async def drop_strays(client: Client, commands: Informer, kind: Kind, key: Key, uid: str) -> None:
+async def drop_strays(client: Client, commands: Informer, kind: Kind, key: Key, shown: Obj | None) -> None:
     """Delete the Commands that are for what was once at `key`, or never: nobody will carry them out.
 
-    `uid` is of what our copies show there, empty for nothing; what the server shows counts.
+    `shown` is what our copies show there; what the server shows counts.
     """
-    strays = [one for one in commands.by_index(TARGET, _place(kind, key)) if _target_uid(one) != uid]
+    named = commands.by_index(TARGET, _place(kind, key))
+    strays = [one for one in named if shown is None or _target_uid(one) != uid_of(shown)]
     if not strays:
         return
     live = await client.find(kind, key.name, key.namespace or None)

@@ -86,7 +86,7 @@ class JobController:
 
     async def reconcile(self, key: Key) -> float | None:
         obj = self._sources.jobs.get(key.name, key.namespace)
-        await drop_strays(self._client, self._sources.commands, JOB, key, uid_of(obj) if obj is not None else "")
+        await drop_strays(self._client, self._sources.commands, JOB, key, obj)
         if obj is None or is_deleting(obj):
             return None
         try:
