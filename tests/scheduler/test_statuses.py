@@ -135,6 +135,24 @@ def test_a_gang_that_grows_for_ever_is_complained_about_in_the_end() -> None:
     assert told_while([0.8 * number for number in range(60)], until=30.5).pods
 
 
+def test_a_gang_that_has_stopped_growing_again_says_so_however_busy_the_cluster_is() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 4}, {"name": "others", "min": 1}]})
+        stage.start()
+        await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+        await asyncio.sleep(5.0)
+        assert "1 Pending, 4 minAvailable" in await stage.condition("a")
+        await stage.add_pod({"name": "a-t-1", "cpu": 1}, "a")
+        for number in range(15):
+            # Each of them has every gang that waits looked at again.
+            await stage.add_pod({"name": f"others-t-{number}", "cpu": 0.1}, "others")
+            await asyncio.sleep(0.3)
+        assert "2 Pending, 4 minAvailable" in await stage.condition("a")
+        await stage.stop()
+
+    on_stage(script)
+
+
 def times_told(seconds: int) -> int:
     """How often a pod tells within so many seconds why it waits, if others come and go each second."""
     told: list[int] = []

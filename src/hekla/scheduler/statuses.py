@@ -41,7 +41,7 @@ V = TypeVar("V")
 
 log = get_logger("scheduler")
 
-_REMEMBERED = 20_000  # writes, and Events
+_REMEMBERED = 20_000  # writes, Events, and gangs that lack pods
 _ERROR = "SchedulerError"
 
 _Key = tuple[str, str]  # what kind of wish, and the uid or name of what it is about
@@ -104,6 +104,7 @@ class Statuses:
         self._due: WorkQueue[_Key] = WorkQueue(most_behind=max(1, in_flight // 4))
         self._wishes: dict[_Key, _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
+        self._filled: OrderedDict[str, int] = OrderedDict()  # pods of gangs that lack some and have stopped growing
         self._said: OrderedDict[_Key, Said] = OrderedDict()
         self._told: OrderedDict[tuple[str, str, str], Told] = OrderedDict()
 
@@ -138,6 +139,11 @@ class Statuses:
         if row is None:
             return
         course = course_of(row, outcome)
+        if course == "filling" and self._filled.get(row.uid) == len(outcome.group.pods):
+            # What is still to be written of it is not put off by each cycle that finds it as it was.
+            course = "filled"
+        else:
+            self._filled.pop(row.uid, None)
         if course == "filling":
             self._watch_growth(row, outcome, cycle_id)
         else:
@@ -286,6 +292,7 @@ class Statuses:
         if when.at > now:
             self._wish(key, replace(wish), when, now)
         else:
+            _remember(self._filled, row.uid, len(wish.outcome.group.pods))
             self._say(row, wish.outcome, wish.cycle_id, "filled")
 
     async def _write_queue(self, key: _Key, outcome: QueueOutcome) -> None:
