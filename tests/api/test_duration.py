@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hekla.api.duration import InvalidDuration, format_duration, parse_duration
+from hekla.api.duration import InvalidDuration, canonical_duration, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,24 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 )
 def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("90s", "1m30s"),
+        ("0", "0s"),
+        ("0.4us", "400ns"),
+        ("1500us", "1.5ms"),
+        ("1.0000005s", "1.0000005s"),
+        ("-0.5ms", "-500µs"),
+        ("0.1ns", "0s"),
+        ("2562047h47m16.854775807s", "2562047h47m16.854775807s"),
+    ],
+)
+def test_durations_are_written_back_as_they_were_read(given: str, text: str) -> None:
+    assert canonical_duration(given) == text
+    assert canonical_duration(text) == text
 
 
 @given(st.integers(min_value=-10_000_000, max_value=10_000_000))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from hekla.api.duration import format_duration, parse_duration
+from hekla.api.duration import canonical_duration
 from hekla.api.kinds import Obj
 from hekla.api.quantity import canonical
 
@@ -84,7 +84,7 @@ def _field(name: str, value: Any) -> Any:
     if name in _AMOUNT and isinstance(value, str | int | float):
         return canonical(value)
     if name in _DURATIONS and isinstance(value, str):
-        return format_duration(parse_duration(value))
+        return canonical_duration(value)
     return as_stored(value)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
-from hekla.api.duration import InvalidDuration, format_duration, parse_duration
+from hekla.api.duration import InvalidDuration, canonical_duration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, annotations_of, count_of, is_deleting, key_of, labels_of, parse_timestamp, uid_of
 
@@ -187,7 +187,7 @@ def _read_policy(policy: Obj) -> Policy:
     except InvalidDuration:
         timeout = 0.0
     code = int(policy.get("exitCode") or 0)
-    text = format_duration(timeout) if timeout else ""
+    text = canonical_duration(policy["timeout"]) if timeout else ""
     return Policy(str(policy.get("action") or ""), frozenset(events), code, timeout, text)
 
 

@@ -28,7 +28,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The action for an occurrence; `delay` in seconds, with the text the policy gave it in."""
+    """The action for an occurrence; `delay` in seconds, and as Go writes it."""
 
     action: str
     delay: float = 0.0
