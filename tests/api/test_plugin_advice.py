@@ -78,7 +78,7 @@ def test_b21_ports_of_mpi_and_ssh_that_do_not_meet_are_told() -> None:
 def test_a_port_that_is_none_is_told_and_the_one_in_its_place_is_compared() -> None:
     tasks = make.task("master"), make.task("worker")
     assert advised({"mpi": [], "ssh": ["--ssh-port=70000"]}, *tasks) == [
-        ("ssh", "70000 is no port (--ssh-port): it is 22")
+        ("ssh", "--ssh-port: 70000 is no port, so 22 is used")
     ]
 
 

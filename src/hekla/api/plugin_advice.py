@@ -84,7 +84,7 @@ def _about_ray(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
 
 def _about_ssh(given: Arguments) -> Iterator[str]:
     if ssh_port(given) != given.number("ssh-port") and not given.problem:
-        yield f"{given.number('ssh-port')} is no port (--ssh-port): it is {ssh_port(given)}"
+        yield f"--ssh-port: {given.number('ssh-port')} is no port, so {ssh_port(given)} is used"
     if given.text("ssh-public-key") and not given.text("ssh-private-key"):
         yield "without --ssh-private-key, --ssh-public-key is not used: a new pair is made"
     if given.text("ssh-private-key") and not given.text("ssh-public-key"):
