@@ -6,8 +6,10 @@ import asyncio
 import random
 
 from hekla.api.kinds import EVENT, Obj
+from hekla.api.meta import revision_of
 from hekla.client.recorder import NORMAL, Recorder
 from hekla.client.rest import Client
+from hekla.client.transport import Answer, Request, Transport
 from hekla.clock import LoopClock
 from tests.apiserver.rig import Rig, with_server
 from tests.client.test_many import Counting
@@ -46,6 +48,36 @@ def test_events_leave_room_for_what_they_tell_of_where_each_is_a_request() -> No
         assert counting.most_in_flight <= 4
 
     with_server(scenario)
+
+
+def test_what_is_said_of_one_object_is_written_in_the_order_in_which_it_was_said() -> None:
+    """Their times have whole seconds: people see the order in which they were made."""
+
+    async def scenario(rig: Rig) -> None:
+        recorder = Recorder(Client(Unsteady(rig.client.transport)), "test", clock=LoopClock(), rng=random.Random(1))
+        for word in ("first", "second", "third", "fourth"):
+            for name in ("p", "q"):
+                recorder.event(about(name), NORMAL, "Said", word)
+        await recorder.flush()
+        events = sorted((await rig.client.list(EVENT)).items, key=revision_of)
+        for name in ("p", "q"):
+            said = [event["message"] for event in events if event["involvedObject"]["name"] == name]
+            assert said == ["first", "second", "third", "fourth"]
+
+    with_server(scenario)
+
+
+class Unsteady(Counting):
+    """Of the requests on their way at the same time, the last one arrives first."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner, batches=False)
+        self._later = 1.0
+
+    async def send(self, request: Request) -> Answer:
+        self._later /= 2
+        await asyncio.sleep(self._later)
+        return await super().send(request)
 
 
 def test_the_same_event_raises_a_count_whether_it_is_written_already_or_not() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 
 from hekla.api.kinds import EVENT, Obj
@@ -41,7 +41,7 @@ class _Recorded:
     at: float
 
 
-_Fingerprint = tuple[str, str, str, str, str]
+_Fingerprint = tuple[str, str, str, str, str]  # kind and uid of what it is about, type, reason, message
 
 
 class Recorder:
@@ -129,13 +129,14 @@ class Recorder:
         )
         done = {fingerprint for fingerprint, result in zip(again, counted, strict=True) if result is True}
         # 3. The rest is new.
-        new = [(fingerprint, event) for fingerprint, event in gathered.items() if fingerprint not in done]
-        results = await self._client.create_many(EVENT, [event for _, event in new], in_flight=_IN_FLIGHT)
-        for (fingerprint, event), result in zip(new, results, strict=True):
-            if isinstance(result, ApiError):
-                log.debug("event not written", reason=event["reason"], error=result)
-            else:
-                self._remember(fingerprint, event["metadata"]["name"], event["count"])
+        unwritten = {fingerprint: event for fingerprint, event in gathered.items() if fingerprint not in done}
+        for new in _in_order(unwritten):
+            results = await self._client.create_many(EVENT, list(new.values()), in_flight=_IN_FLIGHT)
+            for (fingerprint, event), result in zip(new.items(), results, strict=True):
+                if isinstance(result, ApiError):
+                    log.debug("event not written", reason=event["reason"], error=result)
+                else:
+                    self._remember(fingerprint, event["metadata"]["name"], event["count"])
 
     def _is_recent(self, fingerprint: _Fingerprint) -> bool:
         known = self._recorded.get(fingerprint)
@@ -156,3 +157,19 @@ class Recorder:
         self._recorded[fingerprint] = _Recorded(name, count, self._clock.monotonic())
         if len(self._recorded) > _REMEMBERED:
             self._recorded.popitem(last=False)
+
+
+def _in_order(events: dict[_Fingerprint, Obj]) -> list[dict[_Fingerprint, Obj]]:
+    """What may be written at the same time: of each object first its first event, then its second, and so on.
+
+    Times have whole seconds, so a story can only be told in the order in which its events were made.
+    """
+    rounds: list[dict[_Fingerprint, Obj]] = []
+    earlier = Counter[tuple[str, str]]()
+    for fingerprint, event in events.items():
+        regarding = fingerprint[:2]
+        if earlier[regarding] == len(rounds):
+            rounds.append({})
+        rounds[earlier[regarding]][fingerprint] = event
+        earlier[regarding] += 1
+    return rounds
