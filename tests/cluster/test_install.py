@@ -36,6 +36,18 @@ spec:
           restartPolicy: Never
           containers: [{name: main, image: local, command: [sh, -c, "ls /root/.ssh && cat /etc/volcano/worker.host"]}]
 ---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: growing}
+spec:
+  minAvailable: 1
+  schedulerName: volcano
+  plugins: {ssh: []}
+  tasks:
+    - name: worker
+      replicas: 1
+      template: {spec: {containers: [{name: main, image: local, command: [sleep, "3600"]}]}}
+---
 apiVersion: flow.volcano.sh/v1alpha1
 kind: JobTemplate
 metadata: {name: step}
@@ -111,6 +123,11 @@ def test_a_gang_runs_to_its_end_with_these_rights_and_nothing_is_forbidden(
         kubectl(control_plane, "wait", "pod/alone", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
         kubectl(control_plane, "wait", "jobflow/flow", f"--for={phase}=Succeed", "--timeout=180s")
         assert "id_rsa" in kubectl(control_plane, "logs", "gang-worker-0")
+        kubectl(control_plane, "wait", "vcjob/growing", f"--for={phase}=Running", "--timeout=180s")
+        grown = '[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}]'
+        kubectl(control_plane, "patch", "vcjob/growing", "--type=json", "-p", grown)
+        hosts = ("get", "secret", "growing-ssh", "-o", "go-template={{base64decode .data.config}}")
+        eventually(lambda: "growing-worker-1" in kubectl(control_plane, *hosts), what="its hosts have followed")
         assert refusals(control_plane) == before
         kubectl(control_plane, "delete", "-f", "-", stdin=MANIFESTS)
         eventually(lambda: "gang" not in kubectl(control_plane, "get", "pods,secrets,podgroups"))

@@ -80,6 +80,7 @@ class _Container(TypedDict, total=False):
 
 
 class _PodSpec(TypedDict, total=False):
+    nodeName: str
     schedulerName: str
     priorityClassName: str
     containers: list[_Container]

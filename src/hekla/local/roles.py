@@ -36,6 +36,7 @@ CONTROLLERS: tuple[Rule, ...] = (
     # Never list or watch: whoever holds this role cannot look around in other people's Secrets.
     ("core", "configmaps secrets services", _OWN),
     ("core", "persistentvolumeclaims", ("create", "get")),
+    ("core", "nodes", ("get",)),
     ("core", "events", _TELL),
     ("networking.k8s.io", "networkpolicies", _OWN),
     ("scheduling.k8s.io", "priorityclasses", _WATCH),

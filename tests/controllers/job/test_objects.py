@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import JOB, SECRET, Obj
+from hekla.api.kinds import JOB, POD, SECRET, Obj
 from hekla.api.meta import owner_reference
+from hekla.client.informer import Informer
+from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import read_job
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.plugin import Wanted
@@ -31,11 +33,15 @@ def test_a_key_pair_is_not_made_where_there_is_one(ours: bool) -> None:
         owners = [owner_reference(job, JOB)] if ours else []
         secret = {"metadata": {"name": "demo-ssh", "namespace": "default", "ownerReferences": owners}, "data": {}}
         await stage.client.create(SECRET, secret)
-        keeper, wanted = ObjectKeeper(stage.client, stage.clock), [Wanted(SECRET, secret, ("data",), once=never)]
+        kubelets = Kubelets(stage.client, Informer(stage.client, POD, rng=stage.rng))
+        keeper, wanted = (
+            ObjectKeeper(stage.client, kubelets, stage.clock),
+            [Wanted(SECRET, secret, ("data",), once=never)],
+        )
         if ours:
-            await keeper.ensure(read_job(job), wanted, verify=True)
+            await keeper.ensure(read_job(job), wanted, [], verify=True)
         else:
             with pytest.raises(NotOurs):
-                await keeper.ensure(read_job(job), wanted, verify=True)
+                await keeper.ensure(read_job(job), wanted, [], verify=True)
 
     perform(main)

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, NETWORK_POLICY, POD, POD_GROUP, SECRET, SERVICE, Obj
+from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, NETWORK_POLICY, NODE, POD, POD_GROUP, SECRET, SERVICE, Obj
 from hekla.api.meta import is_deleting, name_of, parse_timestamp, uid_of
 from hekla.controllers.job.events import occurrences
 from hekla.controllers.job.model import read_job, read_pods
@@ -178,6 +179,30 @@ def test_b03_the_hosts_of_the_keys_follow_scaling_and_the_keys_stay() -> None:
         after = (await bench.client.get(SECRET, "demo-ssh", "default"))["data"]
         assert before["config"] != after["config"]
         assert before["id_rsa"] == after["id_rsa"]
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("scaled_by", [2, -1])
+def test_b03_containers_on_a_kubelet_keep_their_keys_when_the_job_is_scaled(scaled_by: int) -> None:
+    """It takes the mounted directory from those that run, whatever has changed in it; the hosts follow at a restart."""
+
+    async def script(bench: Bench) -> None:
+        status = {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.4"}}
+        await bench.client.create(NODE, {"metadata": {"name": "node-0"}, "status": status})
+        job = await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"ssh": []}))
+        await bench.until_running(2)
+        before = (await bench.client.get(SECRET, "demo-ssh", "default"))["data"]
+        await bench.scale("demo", 0, 2 + scaled_by)
+        await bench.until_running(2 + scaled_by)
+        await bench.settle()
+        assert (await bench.client.get(SECRET, "demo-ssh", "default"))["data"] == before
+        await bench.command("RestartJob", job)
+        await bench.until_phase("Restarting")
+        await bench.until_running(2 + scaled_by)
+        after = (await bench.client.get(SECRET, "demo-ssh", "default"))["data"]
+        assert base64.b64decode(after["config"]).decode().count("HostName") == 2 + scaled_by
+        assert {**after, "config": ""} == {**before, "config": ""}
 
     on_bench(script)
 

@@ -222,7 +222,7 @@ class JobController:
             raise made.awaited
         # 5. What its pods have needed so far, containers that are started again need as well.
         if scene.pods and after.phase not in KILL_PHASES:
-            again = await self._groundwork.refresh(job)
+            again = await self._groundwork.refresh(job, scene.pods)
             if 0 < again < math.inf:
                 self.runner.enqueue_after(job.key, again)
 

@@ -18,7 +18,8 @@ from hekla.api.plugin_advice import advice
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
-from hekla.controllers.job.model import Job
+from hekla.controllers.job.kubelets import Kubelets
+from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
@@ -53,7 +54,7 @@ class Groundwork:
         self._recorder = recorder
         self._plugins = plugins
         self._rng = rng
-        self._objects = ObjectKeeper(client, clock)
+        self._objects = ObjectKeeper(client, Kubelets(client, sources.pods), clock)
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
 
     async def lay(self, scene: Scene, *, verify: bool) -> Ground | None:
@@ -64,7 +65,7 @@ class Groundwork:
         job = scene.job
         if await self._forward(job):
             return None
-        plugins = await self._prepare(job, verify=verify)
+        plugins = await self._prepare(job, scene.pods, verify=verify)
         claims = await self._claims(job)
         if claims is None:
             return None
@@ -72,7 +73,7 @@ class Groundwork:
             await self._ensure_group(job, scene.group)
         return Ground(plugins, claims)
 
-    async def refresh(self, job: Job) -> float:
+    async def refresh(self, job: Job, pods: list[Pod]) -> float:
         """Make again what its plugins asked for and somebody has deleted, as far as it is time to ask.
 
         Returns the seconds until it is; 0 where that was now.
@@ -83,7 +84,7 @@ class Groundwork:
         wanted = _wanted(configured_plugins(job, self._plugins), job)
         try:
             # New keys would lock out the pods that have the old ones.
-            await self._objects.ensure(job, [want for want in wanted if want.once is None], verify=True)
+            await self._objects.ensure(job, [want for want in wanted if want.once is None], pods, verify=True)
         except NotOurs as error:
             # Its pods run, and what becomes of them is not to wait for this.
             self._warn(job, "PluginError", str(error))
@@ -109,10 +110,10 @@ class Groundwork:
         await self._write.job(job, annotations={JOB_FORWARDING: "true"})
         return True
 
-    async def _prepare(self, job: Job, *, verify: bool) -> list[Configured]:
+    async def _prepare(self, job: Job, pods: list[Pod], *, verify: bool) -> list[Configured]:
         try:
             plugins = configured_plugins(job, self._plugins)
-            await self._objects.ensure(job, _wanted(plugins, job), verify=verify)
+            await self._objects.ensure(job, _wanted(plugins, job), pods, verify=verify)
         except (NotOurs, UnknownPlugin, PluginRefused, ApiError) as error:
             self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
             raise

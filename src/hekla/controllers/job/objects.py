@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -16,7 +16,8 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_of
 from hekla.client.rest import Client
 from hekla.clock import Clock
-from hekla.controllers.job.model import Job
+from hekla.controllers.job.kubelets import Kubelets
+from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.plugin import Wanted
 from hekla.errors import AlreadyExists, HeklaError, NotFound
 
@@ -29,8 +30,9 @@ class NotOurs(HeklaError):
 
 
 class ObjectKeeper:
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, kubelets: Kubelets, clock: Clock) -> None:
         self._client = client
+        self._kubelets = kubelets
         self._clock = clock
         self._made: dict[str, dict[tuple[str, str], bytes]] = {}
         self._asked: dict[str, float] = {}
@@ -39,15 +41,18 @@ class ObjectKeeper:
         """The seconds that its objects need not be asked for; infinite for a job for which none were made."""
         return self._asked.get(job.uid, math.inf) + _BELIEVED_SECONDS - self._clock.monotonic()
 
-    async def ensure(self, job: Job, wanted: Iterable[Wanted], *, verify: bool) -> None:
-        """Have the objects there and current. Without `verify`, what was made once is believed to be still there."""
+    async def ensure(self, job: Job, wanted: Iterable[Wanted], pods: Sequence[Pod], *, verify: bool) -> None:
+        """Have the objects there and current, as far as the job's `pods` can bear it.
+
+        Without `verify`, what was made once is believed to be still there.
+        """
         for want in wanted:
             made = self._made.setdefault(job.uid, {})
             if verify or not made:
                 self._asked[job.uid] = self._clock.monotonic()
             key, print_ = (want.kind.resource, name_of(want.obj)), msgspec.json.encode(want.obj)
             if verify or made.get(key) != print_:
-                await self._ensure(job, want, known=key in made)
+                await self._ensure(job, want, pods, known=key in made)
                 made[key] = print_
 
     async def remove(self, job: Job, wanted: Iterable[Wanted]) -> None:
@@ -66,7 +71,7 @@ class ObjectKeeper:
         self._made.pop(uid, None)
         self._asked.pop(uid, None)
 
-    async def _ensure(self, job: Job, want: Wanted, *, known: bool) -> None:
+    async def _ensure(self, job: Job, want: Wanted, pods: Sequence[Pod], *, known: bool) -> None:
         # A key pair costs more than the question whether there is one.
         existing = await self._find(want) if known or want.once is not None else None
         if existing is None:
@@ -81,7 +86,9 @@ class ObjectKeeper:
             going = " and is being deleted" if is_deleting(existing) else " and does not belong to this job"
             raise NotOurs(f'{want.kind.singular} "{name_of(want.obj)}" exists{going}')
         current = {field: {**(existing.get(field) or {}), **want.obj[field]} for field in want.followed}
-        if any(existing.get(field) != value for field, value in current.items()):
+        if all(existing.get(field) == value for field, value in current.items()):
+            return
+        if not (want.mounted_in_part and await self._kubelets.run_any(job, pods)):
             await self._client.update(want.kind, {**existing, **current})
 
     async def _find(self, want: Wanted) -> Obj | None:

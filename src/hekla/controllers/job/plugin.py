@@ -26,13 +26,15 @@ class Wanted:
 
     `followed` names the top-level maps whose entries are kept as they are in `obj`; entries that are not in `obj` are
     left alone. `once` gives content that is made only when the object is created, such as a key pair; it is called on
-    a thread of its own.
+    a thread of its own. `mounted_in_part` says that pods mount a directory within it (`subPath`): where a change would
+    take that from containers that run, it is followed only when none of them do.
     """
 
     kind: Kind
     obj: Obj
     followed: tuple[str, ...] = ()
     once: Callable[[], Obj] | None = None
+    mounted_in_part: bool = False
 
 
 class JobPlugin(Protocol):

@@ -1,7 +1,7 @@
 """`ssh`: the pods of a job can log in to each other.
 
 A Secret holds one key pair for all of them and a client configuration that names every pod. The pair is made once and
-stays; only the configuration follows when the job is scaled.
+stays; only the configuration follows when the job is scaled (on kubelets, when no pod has it mounted: decision 0013).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ssh:
 
     def objects(self, job: Job) -> list[Wanted]:
         secret = owned(job, SECRET, _secret_name(job), data={"config": _encoded(self._config(job))})
-        return [Wanted(SECRET, secret, ("data",), once=self._keys)]
+        return [Wanted(SECRET, secret, ("data",), once=self._keys, mounted_in_part=True)]
 
     def _config(self, job: Job) -> str:
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
