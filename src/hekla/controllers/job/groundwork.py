@@ -6,7 +6,7 @@ What its queue asks of it, the objects of its plugins, its claims, its PodGroup.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 
 import msgspec
@@ -21,13 +21,13 @@ from hekla.clock import Clock
 from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
-from hekla.controllers.job.plugin import Configured, PluginRefused, UnknownPlugin, Wanted, configured_plugins
+from hekla.controllers.job.plugin import Configured, Wanted, plugins_at_hand
 from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
 from hekla.controllers.job.scene import Scene
 from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims, with_claim_names
 from hekla.controllers.job.writer import JobWriter
 from hekla.controllers.sources import Sources
-from hekla.errors import ApiError, NotFound
+from hekla.errors import ApiError, HeklaError, NotFound
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -60,7 +60,8 @@ class Groundwork:
     async def lay(self, scene: Scene, *, verify: bool) -> Ground | None:
         """None when the Job was changed for it, and has to be read again.
 
-        Without `verify`, what was made once for its plugins is believed to be still there.
+        Without `verify`, what was made once for its plugins is believed to be still there, and a plugin that cannot be
+        had holds up nothing: the pods that are there run with what it did for them.
         """
         job = scene.job
         if await self._forward(job):
@@ -81,7 +82,7 @@ class Groundwork:
         believed_for = self._objects.believed_for(job)
         if believed_for > 0:
             return believed_for
-        wanted = _wanted(configured_plugins(job, self._plugins), job)
+        _, wanted, _ = self._wanted(job)
         try:
             # New keys would lock out the pods that have the old ones.
             await self._objects.ensure(job, [want for want in wanted if want.once is None], pods, verify=True)
@@ -91,8 +92,12 @@ class Groundwork:
         return 0.0
 
     async def clear(self, job: Job) -> None:
-        """Remove what its plugins asked for."""
-        await self._objects.remove(job, _wanted(configured_plugins(job, self._plugins), job))
+        """Remove what its plugins asked for; what those did that cannot be had any more goes with the Job."""
+        _, wanted, wrong = self._wanted(job)
+        await self._objects.remove(job, wanted)
+        if wrong:
+            words = "; ".join(map(str, wrong))
+            self._warn(job, "PluginError", f"{words}: what it made for this job stays until the job is deleted")
 
     def forget(self, uid: str) -> None:
         """The Job with this uid is gone."""
@@ -111,10 +116,14 @@ class Groundwork:
         return True
 
     async def _prepare(self, job: Job, pods: list[Pod], *, verify: bool) -> list[Configured]:
+        plugins, wanted, wrong = self._wanted(job)
+        for error in wrong:
+            self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
+        if wrong and (verify or not pods):
+            raise wrong[0]
         try:
-            plugins = configured_plugins(job, self._plugins)
-            await self._objects.ensure(job, _wanted(plugins, job), pods, verify=verify)
-        except (NotOurs, UnknownPlugin, PluginRefused, ApiError) as error:
+            await self._objects.ensure(job, wanted, pods, verify=verify)
+        except (NotOurs, ApiError) as error:
             self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
             raise
         if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):
@@ -163,9 +172,16 @@ class Groundwork:
         self._groups[job.uid] = state, wanted
         return wanted
 
+    def _wanted(self, job: Job) -> tuple[list[Configured], list[Wanted], list[HeklaError]]:
+        """A Job's plugins, what they ask for, and what is wrong with those that cannot be had or do not answer."""
+        plugins, wrong = plugins_at_hand(job, self._plugins)
+        wanted: list[Wanted] = []
+        for plugin in plugins:
+            try:
+                wanted += plugin.objects(job)
+            except HeklaError as error:
+                wrong.append(error)
+        return plugins, wanted, wrong
+
     def _warn(self, job: Job, reason: str, message: str) -> None:
         self._recorder.event(job.obj, WARNING, reason, message)
-
-
-def _wanted(plugins: Iterable[Configured], job: Job) -> list[Wanted]:
-    return [want for configured in plugins for want in configured.objects(job)]

@@ -83,9 +83,24 @@ class PluginRefused(HeklaError):
 
 
 def configured_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[Configured]:
-    """The plugins of a Job in the order in which they act."""
-    given: dict[str, list[str] | None] | None = job.obj["spec"].get("plugins")
-    return [] if not given else [_configured(name, given[name] or [], registered) for name in in_order(given)]
+    """The plugins of a Job in the order in which they act. Raises UnknownPlugin and PluginRefused."""
+    found, wrong = plugins_at_hand(job, registered)
+    if wrong:
+        raise wrong[0]
+    return found
+
+
+def plugins_at_hand(job: Job, registered: Mapping[str, EntryPoint]) -> tuple[list[Configured], list[HeklaError]]:
+    """Those that can be had, in the order in which they act, and what is wrong with the others."""
+    given: dict[str, list[str] | None] = job.obj["spec"].get("plugins") or {}
+    found: list[Configured] = []
+    wrong: list[HeklaError] = []
+    for name in in_order(given):
+        try:
+            found.append(_configured(name, given[name] or [], registered))
+        except (UnknownPlugin, PluginRefused) as error:
+            wrong.append(error)
+    return found, wrong
 
 
 def recorded_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import CONFIG_MAP, EVENT, JOB
+from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, POD, SERVICE
+from hekla.api.meta import name_of
 from hekla.cli.manifest import read_manifest
 from tests import make
 from tests.controllers.bench import Bench, on_bench
@@ -54,6 +55,56 @@ def test_b34_a_plugin_of_ones_own_works_like_ours_the_example_shapes_pods_and_ke
         await bench.until_phase("Completed")
         await bench.settle()
         assert await bench.client.find(CONFIG_MAP, "demo-rendezvous", "default") is None
+
+    on_bench(script)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("end", ["Completed", "Terminated"])
+def test_b34_a_job_whose_plugin_was_uninstalled_meanwhile_ends_and_leaves_nothing(tmp_path: Path, end: str) -> None:
+    (document,) = read_manifest(str(EXAMPLE / "job.yaml"))
+
+    async def script(bench: Bench) -> None:
+        job = await bench.create({**document.obj, "metadata": {"name": "demo", "namespace": "default"}})
+        await bench.until_running(2)
+        await bench.stop_controllers()
+        shutil.rmtree(next(tmp_path.glob("*.dist-info")))
+        bench.start_controllers()
+        if end == "Completed":
+            await bench.end("demo-member-0")
+            await bench.end("demo-member-1")
+        else:
+            await bench.command("TerminateJob", job)
+        await bench.until_phase(end)
+        await bench.settle()
+        assert "controlledResources" not in bench.job("demo")["status"]
+        # Those that are at hand have cleared what is theirs.
+        assert await bench.client.find(SERVICE, "demo", "default") is None
+        words = "failed to get plugin rendezvous: what it made for this job stays until the job is deleted"
+        told = [event for event in await bench.client.find_all(EVENT, "default") if event["message"] == words]
+        assert [(event["type"], event["reason"], event["count"]) for event in told] == [("Warning", "PluginError", 1)]
+        await bench.client.delete(JOB, "demo", "default")
+        await bench.settle()
+        assert await bench.client.find(CONFIG_MAP, "demo-rendezvous", "default") is None
+
+    on_bench(script)
+
+
+@pytest.mark.usefixtures("installed")
+def test_b34_pods_are_not_made_without_a_plugin_that_was_uninstalled(tmp_path: Path) -> None:
+    (document,) = read_manifest(str(EXAMPLE / "job.yaml"))
+
+    async def script(bench: Bench) -> None:
+        await bench.create({**document.obj, "metadata": {"name": "demo", "namespace": "default"}})
+        await bench.until_running(2)
+        await bench.stop_controllers()
+        shutil.rmtree(next(tmp_path.glob("*.dist-info")))
+        bench.start_controllers()
+        await bench.client.delete(POD, "demo-member-0", "default")
+        await bench.settle()
+        assert [name_of(pod) for pod in bench.pods()] == ["demo-member-1"]
+        words = "Execute plugin when job add failed, err: failed to get plugin rendezvous"
+        assert words in [event["message"] for event in await bench.client.find_all(EVENT, "default")]
 
     on_bench(script)
 
