@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from hekla.scheduler.extension import Preemptable, Reclaimable, SchedulerPlugin
 from hekla.scheduler.residents import Contender, Resident
+from hekla.scheduler.rows import PodStatus
 
 
 class Cdp(SchedulerPlugin, Preemptable, Reclaimable):
-    """No pod leaves for others within the time after its start that it asks for (cool-down protection)."""
+    """No pod that runs leaves for others within the time it asks for after it got its node (cool-down protection)."""
 
     def preemptable(self, contender: Contender, candidates: Sequence[Resident]) -> list[Resident] | None:
         return [resident for resident in candidates if not self._is_spared(resident)]
@@ -19,7 +20,7 @@ class Cdp(SchedulerPlugin, Preemptable, Reclaimable):
 
     def _is_spared(self, resident: Resident) -> bool:
         until = resident.pod.spared_until
-        if until <= self.session.snapshot.now:
+        if resident.status is not PodStatus.RUNNING or until <= self.session.snapshot.now:
             return False
         self.session.look_again_at(until)
         return True
