@@ -31,6 +31,7 @@ class Refusal:
     nodes: Flags
     final: bool = True
     words: str = ""  # more of it for people: how much is asked for, how much there is
+    of_pod: bool = False  # it is the pod that lacks something: no node is judged before it has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ from hekla.api.reasons import Reason
 from hekla.scheduler.arrays.fits import Asked, first_missing, fits, room
 from hekla.scheduler.arrays.greedy import place_following, place_identical
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
-from hekla.scheduler.fit import Clause, FitError
+from hekla.scheduler.fit import Clause, FitError, Refusal
 from hekla.scheduler.session import PodClass, Session
 from hekla.scheduler.tiers import Tiers
 from hekla.scheduler.timings import SCORING
@@ -60,9 +61,15 @@ def _best_nodes(session: Session, tiers: Tiers, of: PodClass, free: Floats, coun
 
 
 def explain(session: Session, tiers: Tiers, of: PodClass, free: Floats) -> FitError:
-    """Why no node takes a pod of the class: the first resource a node lacks, or else all that speaks against it."""
+    """Why no node takes a pod of the class: the first resource a node lacks, or else all that speaks against it.
+
+    What the pod itself lacks is told of all nodes, and nothing else is.
+    """
     kind, request, columns = session.snapshot.shapes[of.shape], session.request(of.shape), session.snapshot.columns
-    tally = _Tally(len(free))
+    tally, by_filter = _Tally(len(free)), list(tiers.refusals_by_filter(of))
+    if any(refusal.of_pod for refusals in by_filter for refusal in refusals):
+        by_filter = [[refusal for refusal in refusals if refusal.of_pod] for refusals in by_filter]
+        return _counted(tally, by_filter)
     if not kind.best_effort:
         later = free.copy()
         later[:, columns.pods] += session.held_slots
@@ -71,7 +78,11 @@ def explain(session: Session, tiers: Tiers, of: PodClass, free: Floats) -> FitEr
             tally.count(f"Insufficient {name}", Reason.NOT_ENOUGH_RESOURCES, missing == column)
         tally.close()
     tally.count(_NO_SLOT, Reason.NOT_ENOUGH_RESOURCES, free[:, columns.pods] < request[columns.pods])
-    for refusals in tiers.refusals_by_filter(of):
+    return _counted(tally, by_filter)
+
+
+def _counted(tally: _Tally, by_filter: Iterable[Sequence[Refusal]]) -> FitError:
+    for refusals in by_filter:
         for refusal in refusals:
             tally.count(refusal.text, refusal.reason, refusal.nodes, final=refusal.final, words=refusal.words)
         tally.close()

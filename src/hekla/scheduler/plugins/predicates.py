@@ -68,10 +68,17 @@ class Predicates(SchedulerPlugin, NodeFilter):
         if self.arguments["predicate.NodePortsEnable"] and constraints.ports:
             text = "node(s) didn't have free ports for the requested pod ports"
             self._add(found, text, self._ports_taken(constraints), final=False)
+        # The order is that in which they are told: of a node nothing is told after what is final.
+        company = (constraints.company or Company()) if self.session.is_social(of) else None
+        if company is not None and self.arguments["predicate.PodAffinityEnable"]:
+            self._add_by_affinity(found, company, of.kin)
         if of.claims:
-            self._add_by_storage(found, of.claims)
-        if self.session.is_social(of):
-            self._add_by_company(found, constraints, of.kin)
+            self._add_by_what_claims_lack(found, of.claims)
+            self._add_by_place_of_volumes(found, of.claims)
+        if company is not None and self.arguments["predicate.PodTopologySpreadEnable"]:
+            self._add_by_spread(found, constraints, company)
+        if of.claims and self.arguments["predicate.VolumeBindingEnable"]:
+            self._add_by_binding(found, of.claims)
         return found
 
     def most_per_node(self, of: PodClass) -> int | None:
@@ -92,21 +99,24 @@ class Predicates(SchedulerPlugin, NodeFilter):
             self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
         return found
 
-    def _add_by_storage(self, found: list[Refusal], claims: Sequence[Key]) -> None:
-        """Volumes that are bound are where they are; claims that nobody's node will settle are waited for."""
-        for key in claims:
-            text = self._missing(key)
-            if text:
-                self._add(found, text, range(len(self._nodes)), Reason.WAITING_FOR_VOLUME)
-        volumes = self.session.volumes
+    def _add_by_what_claims_lack(self, found: list[Refusal], claims: Sequence[Key]) -> None:
+        """Claims that nobody's node will settle are waited for."""
+        nodes: Flags = np.ones(len(self._nodes), dtype=bool)
+        for text in filter(None, map(self._missing, claims)):
+            found.append(Refusal(text, Reason.WAITING_FOR_VOLUME, nodes, of_pod=True))
+
+    def _add_by_place_of_volumes(self, found: list[Refusal], claims: Sequence[Key]) -> None:
         if self._attachments is not None:
             self._mark(found, "node(s) exceed max volume count", self._attachments.full(claims), final=False)
         if self.arguments["predicate.VolumeZoneEnable"]:
-            self._mark(found, "node(s) had no available volume zone", volumes.out_of_zone(claims))
-        if self.arguments["predicate.VolumeBindingEnable"]:
-            self._mark(found, "node(s) didn't match PersistentVolume's node affinity", volumes.out_of_reach(claims))
-            text = "node(s) didn't find available persistent volumes to bind"
-            self._mark(found, text, volumes.without_volume(claims))
+            self._mark(found, "node(s) had no available volume zone", self.session.volumes.out_of_zone(claims))
+
+    def _add_by_binding(self, found: list[Refusal], claims: Sequence[Key]) -> None:
+        """Volumes that are bound are where they are; others are looked for."""
+        volumes = self.session.volumes
+        self._mark(found, "node(s) didn't match PersistentVolume's node affinity", volumes.out_of_reach(claims))
+        text = "node(s) didn't find available persistent volumes to bind"
+        self._mark(found, text, volumes.without_volume(claims))
 
     def _missing(self, key: Key) -> str:
         """What has to be there before any node can be judged."""
@@ -133,13 +143,6 @@ class Predicates(SchedulerPlugin, NodeFilter):
             else:
                 self.session.volumes.give_back(pod.claim_keys)
 
-    def _add_by_company(self, found: list[Refusal], constraints: Constraints, kin: int) -> None:
-        company = constraints.company or Company()
-        if self.arguments["predicate.PodAffinityEnable"]:
-            self._add_by_affinity(found, company, kin)
-        if self.arguments["predicate.PodTopologySpreadEnable"] and any(rule.hard for rule in company.spread):
-            self._add_by_spread(found, constraints, company)
-
     def _add_by_affinity(self, found: list[Refusal], company: Company, kin: int) -> None:
         """A node is told the first of the three."""
         crowd, nodes = self.session.crowd, len(self._nodes)
@@ -154,6 +157,8 @@ class Predicates(SchedulerPlugin, NodeFilter):
         """A node is told of the first rule it breaks."""
         crowd, nodes = self.session.crowd, len(self._nodes)
         rules = [rule for rule in company.spread if rule.hard]
+        if not rules:
+            return
         placeless = without_label(crowd, rules, nodes)
         missing, uneven = np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
         for rule in rules:
