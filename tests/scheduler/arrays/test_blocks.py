@@ -51,7 +51,7 @@ def scan(score: SpreadOfClass, open_: Flags | None) -> int:
     seed=st.integers(0, 2**32),
     sizes=st.sampled_from([1, 1, 4]),
     fill=st.sampled_from([0.0, 0.002, 0.5, 1.0]),
-    weights=st.sampled_from([(1, 1), (1, 0), (0, 1), (3, 2)]),
+    weights=st.sampled_from([(1, 1), (1, 0), (0, 1), (3, 2), (-1, 1), (2, -3)]),
     closed=st.sampled_from([0.0, 0.3, 0.99]),
 )
 def test_blocks_find_the_node_that_a_scan_finds(

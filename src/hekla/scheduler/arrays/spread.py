@@ -154,9 +154,12 @@ class SpreadOfClass(Bounded):
         return total
 
     def bounds(self) -> Floats | None:
-        """The short way with the best that a block has of everything: each step keeps the order of its arguments."""
+        """The short way with the best that a block has of everything: each step keeps the order of its arguments.
+
+        Weights below zero would turn it round.
+        """
         spread = self.spread
-        if spread.table.shape[1] < WORTHWHILE or not self._is_short:
+        if spread.table.shape[1] < WORTHWHILE or not self._is_short or min(spread.least, spread.balance) < 0:
             return None
         if spread.without_bounds:
             spread.without_bounds -= 1
