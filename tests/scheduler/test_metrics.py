@@ -175,6 +175,30 @@ def test_the_capacity_plugin_tells_limits_too() -> None:
     assert told["queue_overused", "q"] == 1
 
 
+def test_the_root_of_a_tree_deserves_what_its_children_do() -> None:
+    world = Miniature(short_config("allocate", [["gang", "predicates", {"name": "capacity", "enableHierarchy": True}]]))
+    world.add({"nodes": [{"name": "n1", "cpu": 8}], "queues": [{"name": "root"}]})
+    world.add({"queues": [{"name": "a", "deserved": {"cpu": 1}, "guarantee": {"cpu": 3}}]})
+    world.add({"queues": [{"name": "b", "deserved": {"cpu": 1}}, {"name": "c", "parent": "b", "deserved": {"cpu": 9}}]})
+    world.add({"groups": [{"name": "g", "queue": "a", "cpu": 1, "pods": 2, "phase": "Inqueue"}]})
+    told = {(figure.name, *figure.labels): figure.value for figure in world.cycle().figures()}
+    assert told["queue_deserved_milli_cpu", "root"] == 4000
+    assert told["queue_share", "root"] == 0.5
+
+
+def test_a_gang_that_has_lost_pods_is_tried_again_in_vain_though_none_of_it_waits() -> None:
+    world = Miniature()
+    world.add({"nodes": [{"name": "n1"}], "queues": [{"name": "default"}]})
+    pods = [{"cpu": 1, "node": "n1"}, {"cpu": 1, "node": "n1", "phase": "Failed"}]
+    world.add({"groups": [{"name": "broken", "min": 2, "phase": "Running", "pods": pods}]})
+    metrics = SchedulerMetrics(SystemClock())
+    for _ in range(3):
+        metrics.cycle_done(world.cycle(), Timings(None), 0.0)
+    value = metrics.registry.get_sample_value
+    assert value("volcano_unschedule_task_count", {"job_id": "test/broken"}) == 1
+    assert value("volcano_job_retry_counts", {"job_id": "test/broken"}) == 3
+
+
 MEASURED = """
 from hekla.scheduler.extension import *
 from hekla.scheduler.figure import Figure

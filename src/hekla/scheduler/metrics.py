@@ -132,11 +132,12 @@ class SchedulerMetrics:
     def _note_groups(self, groups: Iterable[GroupOutcome]) -> None:
         now = self._clock.now().timestamp()
         for outcome in groups:
+            row, lacking = outcome.group.row, is_unschedulable(outcome)
+            if lacking:
+                self.retries[row.key] += 1
             if outcome.decision:
-                row = outcome.group.row
                 self.jobs.setdefault(row.key, JobFigures(row.queue, now))
-                if is_unschedulable(outcome):
-                    self.retries[row.key] += 1
+                if lacking:
                     self._attempts.labels("unschedulable").inc(outcome.missing)
 
     def _reached(self, stage: str, created: Iterable[float]) -> None:

@@ -38,8 +38,11 @@ class QueueTree:
         """The queue itself and everything whose way to the root goes through it."""
         return (at for at, way in self._ways.items() if name in way)
 
+    def children(self, name: str) -> list[str]:
+        return self._children.get(name, [])
+
     def is_leaf(self, name: str) -> bool:
-        return not self._children.get(name)
+        return not self.children(name)
 
     def is_root(self, name: str) -> bool:
         return name == ROOT_QUEUE

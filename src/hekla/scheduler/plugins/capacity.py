@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hekla.api.reasons import Reason
-from hekla.api.scheduling import QueueState
+from hekla.api.scheduling import ROOT_QUEUE, QueueState
 from hekla.scheduler.accounts import (
     Account,
     flat_ceilings,
@@ -276,6 +276,9 @@ class Capacity(
             below = [group for at in tree.all_below(name) for group in members.get(at, ())]
             account = accounts[name] = Account(queue, ceilings[name], guaranteed[name], below)
             account.deserved = np.maximum(self._columns.row(queue.deserved), guaranteed[name]).tolist()
+        if ROOT_QUEUE in accounts:
+            parts = [np.array(accounts[child].deserved) for child in tree.children(ROOT_QUEUE)]
+            accounts[ROOT_QUEUE].deserved = sum(parts, np.zeros(len(self._columns))).tolist()
         return accounts
 
     def _oldest_waiting(self, tree: QueueTree) -> dict[str, tuple[float, str]]:
