@@ -99,6 +99,16 @@ def test_a_component_that_is_killed_is_started_again(supervisor: subprocess.Pope
     assert after["b"] == before["b"]
 
 
+def test_the_signals_that_have_upstream_write_what_it_knows_end_nobody(
+    supervisor: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    before = components(tmp_path)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        os.kill(before["a"]["pid"], number)
+        eventually(lambda number=number: number.name in (tmp_path / "a.log").read_text())  # type: ignore[misc]
+    assert components(tmp_path) == before
+
+
 def test_stopping_ends_every_component(supervisor: subprocess.Popen[str], tmp_path: Path) -> None:
     pids = [part["pid"] for part in components(tmp_path).values()]
     supervisor.send_signal(signal.SIGTERM)

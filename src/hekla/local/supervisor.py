@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -39,6 +40,8 @@ _LONGEST_BACK_OFF = 3.0
 _STEADY_SECONDS = 10.0
 _MOST_DESCRIPTORS = 4096
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Upstream's scheduler writes down what it knows when it hears these: whoever sends them wants nobody to end.
+_DUMP_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 
 Ready = Callable[[str], None]
 
@@ -269,7 +272,7 @@ def _become(component: Component, ready_pipe: int, parent: int, log_level: str) 
 
 
 def run_until_terminated(run: Callable[[Ready], Awaitable[None]], *, ready: Ready) -> None:
-    """Run a component's coroutine on a fast event loop; SIGTERM and SIGINT cancel it."""
+    """Run a component's coroutine on a fast event loop; SIGTERM and SIGINT cancel it, SIGUSR1 and SIGUSR2 do not."""
     import uvloop
 
     async def main() -> None:
@@ -278,6 +281,9 @@ def run_until_terminated(run: Callable[[Ready], Awaitable[None]], *, ready: Read
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, task.cancel)
+        for number in _DUMP_SIGNALS:
+            advice = "`hekla why --output json` shows what the scheduler knows"
+            loop.add_signal_handler(number, partial(log.info, "nothing is dumped", signal=number.name, advice=advice))
         await run(ready)
 
     expect_many_objects()
