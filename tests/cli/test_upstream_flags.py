@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -171,3 +173,10 @@ def test_upstreams_own_command_lines_are_understood(component: str) -> None:
     assert command is not None
     with command.make_context(component, UPSTREAM[component].split()) as context:
         assert context.params["enable_healthz"] is True
+
+
+def test_a_scheduler_that_is_to_share_the_pods_with_others_is_refused(tmp_path: Path) -> None:
+    env = {"MULTI_SCHEDULER_ENABLE": "true", "SCHEDULER_NUM": "2", "SCHEDULER_POD_NAME": "scheduler-0"}
+    done = CliRunner().invoke(hekla, ["scheduler", "--kubeconfig", str(tmp_path / "none")], env=env)
+    assert isinstance(done.exception, UsageError)
+    assert "MULTI_SCHEDULER_ENABLE" in str(done.exception)

@@ -30,6 +30,7 @@ from hekla.cli.upstream_flags import (
     moot,
     pairs,
     queue_gates_option,
+    refuse_to_share,
     sharding_option,
     version_option,
 )
@@ -150,6 +151,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     Example:  hekla scheduler --scheduler-conf conf.yaml
     """
 
+    refuse_to_share(os.environ)
     if flags["disable_default_scheduler_config"] and flags["scheduler_conf"] is None:
         raise Misuse("--disable-default-scheduler-config needs a --scheduler-conf")
     node_labels = pairs("--node-selector", flags["node_selector"])

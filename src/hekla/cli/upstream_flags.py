@@ -72,6 +72,7 @@ CONTROLLERS_TO_COME = ("hyperNode-controller", "sharding-controller", "colocatio
 
 version_option = click.version_option(__version__, prog_name="hekla")
 
+_SHARING = "MULTI_SCHEDULER_ENABLE"
 QUEUE_GATES = "SchedulingGatesQueueAdmission"
 _GATES: Mapping[str, bool] = {
     "WorkLoadSupport": True,
@@ -152,6 +153,12 @@ def _note(flag: str, reason: str) -> Callable[[click.Context, click.Parameter, A
 def _check_sharding(_ctx: click.Context, _param: click.Parameter, mode: str | None) -> None:
     if mode not in (None, "none"):
         raise UsageError(f"--scheduler-sharding-mode: {mode!r} cannot be had here, only none")
+
+
+def refuse_to_share(environment: Mapping[str, str]) -> None:
+    """Upstream's schedulers divide the pods among them where the environment says so; ours would all take all."""
+    if environment.get(_SHARING) == "true":
+        raise UsageError(f"{_SHARING}: pods and nodes are not divided among schedulers; let one lead (--leader-elect)")
 
 
 def _check_gates(_ctx: click.Context, _param: click.Parameter, text: str | None) -> None:
