@@ -11,8 +11,9 @@ JOB = {"spec": {"tasks": [{"name": "worker"}, {"name": "chief"}, {"name": "absen
 def pod(task: str, used: object, *, requests: dict[str, str] | None = None) -> dict[str, Any]:
     text = used if isinstance(used, str) else json.dumps(used)
     return {
-        "metadata": {"name": task, "annotations": {"volcano.sh/task-spec": task, "hekla.dev/used": text}},
+        "metadata": {"name": task, "annotations": {"volcano.sh/task-spec": task}},
         "spec": {"containers": [{"name": "main", "resources": {"requests": requests or {}}}]},
+        "status": {"conditions": [{"type": "Ready"}, {"type": "hekla.dev/Used", "status": "True", "message": text}]},
     }
 
 
@@ -34,6 +35,6 @@ def test_what_its_init_containers_used_is_not_the_pods() -> None:
     assert usage_by_task(JOB, [pod("chief", used)])[0].cells() == ("chief", "-", "500m", "-", "5")
 
 
-def test_annotations_that_anybody_may_have_written_are_not_believed_blindly() -> None:
+def test_what_somebody_else_may_have_written_is_not_believed_blindly() -> None:
     for nonsense in ("", "[]", "{", '{"main": 3}', '{"main": {}}', "null", '{"main": {"cpuSeconds": "x"}}'):
         assert usage_by_task(JOB, [pod("chief", nonsense)]) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hekla.api.kinds import Obj
 from hekla.node.runtime import Attempt, ContainerRuntime, PodRuntime, Reason, Waiting
-from hekla.node.status import pod_status, qos_class, used_annotation
+from hekla.node.status import pod_status, qos_class, used_by_container
 from tests.node.test_lifecycle import NOW, a_pod, ran
 
 
@@ -126,5 +126,5 @@ def test_what_containers_used_is_told_over_all_their_attempts_once_one_has_ended
     runtime = PodRuntime(
         {"main": ContainerRuntime("main", tuple(ended)), "other": ContainerRuntime("other", (running,))}
     )
-    assert json.loads(used_annotation(runtime)) == {"main": {"cpuSeconds": 1.25, "seconds": 3.0, "memory": 70}}
-    assert used_annotation(PodRuntime({"other": ContainerRuntime("other", (running,))})) == ""
+    assert json.loads(used_by_container(runtime)) == {"main": {"cpuSeconds": 1.25, "seconds": 3.0, "memory": 70}}
+    assert used_by_container(PodRuntime({"other": ContainerRuntime("other", (running,))})) == ""

@@ -21,6 +21,7 @@ DIFFERENCES = Path(__file__).parent / "recordings-differences.yaml"
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ORIGIN = re.compile(r"Origin reason is [a-z0-9.-]+:")
+_STEP = re.compile(r"pod group is (not ready, \d+ minAvailable|ready, .*\d+ Binding.*)")
 _MISSING = object()
 
 
@@ -157,12 +158,15 @@ def _event_differences(recording: Recording, events: Mapping[str, Any]) -> Itera
 def _is_passing(recording: Recording, text: str) -> bool:
     """Whether a complaint was true for a moment only: at no stage's end does a condition say it.
 
-    We say that something waits once it has waited; what has changed by then is never said.
+    We say that something waits once it has waited; what has changed by then is never said. Steps that gangs take on
+    their way are.
     """
     kind, _, message = text.partition(": ")
     if kind not in ("Warning Unschedulable", "Warning FailedScheduling"):
         return False
     message = message.partition("tasks in gang unschedulable: ")[2] or message
+    if kind == "Warning Unschedulable" and _STEP.fullmatch(message):
+        return False  # told at once
     return not any(message in standing for standing in _standing_messages(recording))
 
 

@@ -6,18 +6,25 @@ from typing import Any
 
 import pytest
 
+from hekla.api.kinds import JOB, POD, Kind
 from hekla.scheduler.plan import GroupOutcome
 from hekla.scheduler.trial.miniature import Miniature, short_config
 
-GANG = short_config("allocate, backfill", [["gang", "predicates"]])
-
 
 def outcome_of(
-    pods: list[dict[str, Any]], minimum: int, *, leaving: tuple[int, ...] = (), phase: str = "Running"
+    pods: list[dict[str, Any]],
+    minimum: int,
+    *,
+    leaving: tuple[int, ...] = (),
+    phase: str = "Running",
+    actions: str = "allocate, backfill",
+    owner: Kind = JOB,
 ) -> GroupOutcome:
-    world = Miniature(GANG)
+    world = Miniature(short_config(actions, [["gang", "predicates"]]))
     world.add({"queues": [{"name": "default"}], "nodes": [{"name": "n1", "cpu": 4}]})
     world.add({"groups": [{"name": "a", "min": minimum, "cpu": 1, "phase": phase, "pods": pods}]})
+    owned_by = {"apiVersion": owner.api_version, "kind": owner.kind, "name": "a", "uid": "owner", "controller": True}
+    world.objects["PodGroup", "a"]["metadata"]["ownerReferences"] = [owned_by]
     for number in leaving:
         world.objects["Pod", f"a-t-{number}"]["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     return world.cycle().groups[0]
@@ -58,3 +65,32 @@ def test_a_pod_promised_room_is_told_what_it_waits_for() -> None:
     assert condition.message == (
         f"Pod test/{pod.name} can possibly be assigned to n1, once resource is released and minAvailable is satisfied"
     )
+
+
+LET_IN = ("0/0 tasks in gang unschedulable: pod group is not ready, 2 minAvailable", True)
+PLACED = ("0/2 tasks in gang unschedulable: pod group is ready, 2 Binding, 2 minAvailable", True)
+LACKS_PODS = ("0/0 tasks in gang unschedulable: pod group is not ready, 2 minAvailable", False)
+READY = ("pod group is ready", False)
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "told"),
+    [
+        ("Pending", [], [LET_IN, LACKS_PODS]),
+        ("Inqueue", [], [LACKS_PODS]),
+        ("Inqueue", [{"cpu": 1}] * 2, [PLACED]),
+        ("Inqueue", [ON] * 2, [READY]),
+        # More pods than it needs are no step on the way.
+        ("Running", [ON, ON, {"cpu": 1}], [READY]),
+    ],
+)
+def test_a_gang_on_its_way_is_told_of_where_it_has_got_on(
+    phase: str, pods: list[dict[str, Any]], told: list[tuple[str, bool]]
+) -> None:
+    announcements = outcome_of(pods, 2, phase=phase, actions="enqueue, allocate").announcements
+    assert [(each.message, each.passing) for each in announcements] == told
+
+
+def test_that_a_group_made_for_a_pod_has_none_yet_is_no_step_on_its_way() -> None:
+    announcements = outcome_of([], 1, phase="Pending", actions="enqueue, allocate", owner=POD).announcements
+    assert [each.passing for each in announcements] == [False]

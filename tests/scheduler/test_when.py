@@ -9,7 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hekla.scheduler.when import AT_ONCE, NEVER, Change, Course, Hold, Rule, Said, Timetable, Told, When, is_told_again
+from hekla.scheduler.when import (
+    AT_ONCE,
+    NEVER,
+    Allowance,
+    Change,
+    Course,
+    Hold,
+    Rule,
+    Said,
+    Timetable,
+    Told,
+    When,
+    is_told_again,
+)
 
 CHANGES: tuple[Change, ...] = get_args(Change)
 NOW = 100.0
@@ -171,6 +184,11 @@ def test_how_often_something_was_said_in_other_words(last: Said | None, reworded
 )
 def test_when_an_event_is_told_again(last: Told | None, reason: str, again: bool) -> None:
     assert is_told_again(last, reason, "words", NOW) is again
+
+
+def test_of_steps_on_the_way_a_hundred_are_told_at_once_and_ten_a_second() -> None:
+    steps = Allowance()
+    assert [sum(steps.take(now) for _ in range(1000)) for now in (5.0, 5.0, 5.5, 6.5, 600.0)] == [100, 0, 5, 10, 100]
 
 
 BOUNDS = {

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 NODE_NOTES = "hekla.dev/notes"  # annotation: what the node's machine does not allow, one sentence a line
-POD_USED = "hekla.dev/used"  # annotation: what each container has used until it ended, as JSON (node/status.py)
+POD_USED = "hekla.dev/Used"  # pod condition: what each container has used until it ended, as JSON (node/status.py)
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -1,6 +1,6 @@
 """What a job's pods asked for and what they used, so that the next request is better. Pure: objects in, rows out.
 
-What was used is known of pods that ran on Hekla's nodes: they write it on the pod (`hekla.dev/used`).
+What was used is known of pods that ran on Hekla's nodes: they write it in the pod's status (condition `hekla.dev/Used`).
 """
 
 from __future__ import annotations
@@ -77,12 +77,13 @@ def _task_usage(name: str, known: list[tuple[Obj, dict[str, dict[str, float]]]])
 
 def _used(pod: Obj) -> dict[str, dict[str, float]]:
     try:
-        told = json.loads(annotations_of(pod).get(POD_USED, "{}"))
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        told = json.loads(next((one["message"] for one in conditions if one["type"] == POD_USED), "{}"))
         main = {container["name"] for container in pod["spec"].get("containers") or ()}
         mine = {name: one for name, one in told.items() if name in main and "cpuSeconds" in one}
         return {name: {what: float(amount) for what, amount in one.items()} for name, one in mine.items()}
-    except (ValueError, TypeError, AttributeError):
-        # Anybody may write annotations.
+    except (ValueError, TypeError, AttributeError, KeyError):
+        # Whoever may write statuses may have written this one.
         return {}
 
 

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from hekla.api.core import POD_USED
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.errors import ApiError, Conflict, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.node.context import NodeContext
 from hekla.node.runtime import PodRuntime
-from hekla.node.status import pod_status, used_annotation
+from hekla.node.status import pod_status
 
 log = get_logger("node")
 
@@ -74,7 +73,7 @@ class Reporter:
                 return
             meta = pod["metadata"]
             patch = {
-                "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **_used(runtime)},
+                "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
                 "status": _difference(old, status),
             }
             try:
@@ -89,12 +88,6 @@ class Reporter:
                 fresh = await self._context.client.find(POD, name_of(pod), namespace_of(pod))
                 if fresh is None or uid_of(fresh) != meta["uid"]:
                     return
-
-
-def _used(runtime: PodRuntime) -> Obj:
-    """What containers that have ended used goes with the news that they have."""
-    used = used_annotation(runtime)
-    return {"annotations": {POD_USED: used}} if used else {}
 
 
 def _newer(pod: Obj, other: Obj | None) -> Obj:

@@ -10,7 +10,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from hekla.api.core import PodPhase
+from hekla.api.core import POD_USED, PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import is_deleting, parse_timestamp, timestamp, uid_of
 from hekla.node import lifecycle
@@ -28,7 +28,6 @@ from hekla.node.runtime import (
 )
 
 HOST_ADDRESS = "127.0.0.1"
-_OUR_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
 def pod_status(pod: Obj, runtime: PodRuntime, now: datetime) -> Obj:
@@ -56,7 +55,7 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime) -> Obj:
     return status
 
 
-def used_annotation(runtime: PodRuntime) -> str:
+def used_by_container(runtime: PodRuntime) -> str:
     """What the pod's containers used, over all their attempts, as JSON by container; empty while none has ended.
 
     `cpuSeconds` and `seconds` are sums; `memory` is the most bytes an attempt had, `memoryBelow` a bound where that is
@@ -226,7 +225,9 @@ def _conditions(
         "ContainersReady": ready,
         "PodScheduled": (True, "", ""),
     }
-    ours = [_condition(name, *wanted[name], old.get(name), now) for name in _OUR_CONDITIONS]
+    if used := used_by_container(runtime):
+        wanted[POD_USED] = (True, "ContainersEnded", used)
+    ours = [_condition(name, *found, old.get(name), now) for name, found in wanted.items()]
     return ours + [each for name, each in old.items() if name not in wanted]
 
 

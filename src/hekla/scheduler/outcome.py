@@ -128,7 +128,8 @@ def _fresh_outcome(
 ) -> GroupOutcome:
     # parity: the phase counts pods by what the API server knows of them, so pods bound in this cycle do not count yet.
     phase = _phase(state, unschedulable=verdict is False)
-    text = "" if verdict and not _waits(state) else group_text(state, _is_ready(state))
+    has_got_on = _has_got_on(state)
+    text = "" if verdict and not _waits(state) and not has_got_on else group_text(state, _is_ready(state))
     condition = _condition(state, verdict, text)
     settling = state.counts[PodStatus.BINDING] > 0
     awaited = _claim_choices(session, state)
@@ -142,7 +143,7 @@ def _fresh_outcome(
         succeeded=state.counts[PodStatus.SUCCEEDED],
         failed=state.counts[PodStatus.FAILED],
         condition=condition,
-        announcements=_announcements(state, phase, text, settling),
+        announcements=_announcements(state, phase, text, has_got_on),
         pod_conditions=() if settling else _pod_conditions(session, state, text),
         missing=_missing(state) if verdict is False else 0,
         settling=settling,
@@ -221,18 +222,29 @@ def _missing(state: GroupState) -> int:
     return state.group.row.min_member - (state.ready_pods + nearly)
 
 
-def _announcements(state: GroupState, phase: PodGroupPhase, text: str, settling: bool) -> tuple[Announcement, ...]:
+def _announcements(state: GroupState, phase: PodGroupPhase, text: str, has_got_on: bool) -> tuple[Announcement, ...]:
     told = [Announcement(NORMAL, "Unschedulable", unfit.message) for unfit in state.refused if unfit.told]
     if state.invalid is not None and state.invalid.reason is Reason.PLUGIN_FAILED:
         told.append(Announcement(WARNING, str(Reason.PLUGIN_FAILED), state.invalid.message))
     elif phase in (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
-        if not settling:
-            pending = state.counts[PodStatus.PENDING]
-            message = f"{pending}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
+        pending = state.counts[PodStatus.PENDING]
+        message = f"{pending}/{len(state.group.pods)} tasks in gang unschedulable: {text}"
+        if has_got_on:
+            # parity: upstream warns of each step that a gang takes, the last one excepted.
+            told.append(Announcement(WARNING, "Unschedulable", message, passing=True))
+        if not state.counts[PodStatus.BINDING]:
             told.append(Announcement(WARNING, "Unschedulable", message))
     else:
         told.append(Announcement(NORMAL, "Scheduled", "pod group is ready"))
     return tuple(told)
+
+
+def _has_got_on(state: GroupState) -> bool:
+    """Whether this cycle has let the group of a Job in, so that its pods can be made, or has placed pods of a group."""
+    row = state.group.row
+    if not state.group.pods:
+        return row.of_job and state.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
+    return state.node is not None and bool(np.any((state.node >= 0) & are(state.status, PodStatus.BINDING)))
 
 
 def _pod_conditions(session: Session, state: GroupState, text: str) -> tuple[tuple[Pod, Condition], ...]:

@@ -65,6 +65,7 @@ class Announcement:
     type: str
     reason: str
     message: str
+    passing: bool = False  # true of this moment only: told now or never
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from hekla.api.devices import GPU_MEMORY, GPU_NUMBER, UNHEALTHY_GPUS, read_indexes
 from hekla.api.duration import parse_duration
-from hekla.api.kinds import Obj
+from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import annotations_of, controller_of, key_of, labels_of, parse_timestamp, revision_of, uid_of
 from hekla.api.quantity import InvalidQuantity, milli, parse, whole
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
@@ -206,9 +206,15 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
         subgroup_policies=tuple(map(_read_subgroup_policy, spec.get("subGroupPolicy") or ())),
         has_topology=bool(_topologies(spec)),
         waiting=_waiting(annotations_of(obj)),
+        of_job=_is_of_job(obj),
         tracked_in_vain=_is_tracked_in_vain(obj),
         revision=revision_of(obj),
     )
+
+
+def _is_of_job(obj: Obj) -> bool:
+    owner = controller_of(obj)
+    return owner is not None and (owner.get("apiVersion"), owner.get("kind")) == (JOB.api_version, JOB.kind)
 
 
 def _is_tracked_in_vain(obj: Obj) -> bool:

@@ -300,6 +300,7 @@ class PodGroup:
     subgroup_policies: tuple[SubgroupPolicy, ...] = ()
     has_topology: bool = False  # it, or a part of it, says how near its pods are to be to each other
     waiting: tuple[str, str] = field(default=("", ""), compare=False)  # the reason and sentence it is annotated with
+    of_job: bool = False  # whose pods are made once it has entered
     tracked_in_vain: bool = field(default=False, compare=False)  # who wrote what is recorded, and of no use to anybody
     revision: int = field(default=0, compare=False)
 

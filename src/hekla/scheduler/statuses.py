@@ -34,7 +34,7 @@ from hekla.scheduler.patches import (
 from hekla.scheduler.plan import Announcement, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.references import group_reference, pod_reference
 from hekla.scheduler.rows import Condition, Pod, PodGroup
-from hekla.scheduler.when import AT_ONCE, NEVER, Course, Hold, Said, Timetable, Told, When, is_told_again
+from hekla.scheduler.when import AT_ONCE, NEVER, Allowance, Course, Hold, Said, Timetable, Told, When, is_told_again
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -107,6 +107,7 @@ class Statuses:
         self._filled: OrderedDict[str, int] = OrderedDict()  # pods of gangs that lack some and have stopped growing
         self._said: OrderedDict[_Key, Said] = OrderedDict()
         self._told: OrderedDict[tuple[str, str, str], Told] = OrderedDict()
+        self._steps = Allowance()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -183,7 +184,9 @@ class Statuses:
         key = ("event", row.uid)
         earlier = self._wishes.pop(key, None)
         for told in outcome.announcements:
-            if told.type == WARNING:
+            if told.passing:
+                self._tell(row, told, self._steps)
+            elif told.type == WARNING:
                 when = self._times.complaint(hold, earlier.when if isinstance(earlier, _Complaint) else None, now)
                 self._wish(key, _Complaint(row, told, when), when, now)
             elif hold.course != "filling":
@@ -306,9 +309,10 @@ class Statuses:
         # A cycle may have found otherwise while this was on its way.
         self._wish_queue(self._held.get(outcome.name, outcome))
 
-    def _tell(self, row: PodGroup, told: Announcement) -> None:
+    def _tell(self, row: PodGroup, told: Announcement, allowance: Allowance | None = None) -> None:
         key, now = (row.uid, told.type, told.reason), self._clock.monotonic()
-        if is_told_again(self._told.get(key), told.reason, told.message, now):
+        is_new = is_told_again(self._told.get(key), told.reason, told.message, now)
+        if is_new and (allowance is None or allowance.take(now)):
             _remember(self._told, key, Told(told.message, now))
             self._recorder.event(group_reference(row), told.type, told.reason, told.message)
 

@@ -14,7 +14,8 @@ of the scheduler:
     counts    how many pods do what, another reason to wait, a queue's sums   1 after the last write
     words     the same reason in other words                                  1, 2, 4 ... 300 after the last write
 
-An Event that says nothing new is told again after a minute, or never.
+An Event that says nothing new is told again after a minute, or never. One of a step that a gang has just taken is told
+at once, and only where there are few of them: nobody reads thousands, and each costs a write.
 
 Times are seconds of one clock. One that has passed means at once.
 """
@@ -30,6 +31,8 @@ _LOSS = 0.75  # pods leave in a second or more, and come in less
 _LONGEST = 30  # after which is told what was still changing until then
 _LONGEST_REST = 300  # of words that change all the time
 _SAME_EVENT_SECONDS = 60.0
+_STEPS_AT_ONCE = 100
+_STEPS_PER_SECOND = 10
 _READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
@@ -174,6 +177,22 @@ class Timetable:
 
     def _rest(self, last: Said) -> float:
         return self.period * min(1 << min(last.times - 1, 10), _LONGEST_REST)
+
+
+class Allowance:
+    """How many Events of steps on the way may be told: a hundred at once, then ten a second."""
+
+    def __init__(self) -> None:
+        self._left: float = _STEPS_AT_ONCE
+        self._at = -math.inf
+
+    def take(self, now: float) -> bool:
+        self._left = min(self._left + (now - self._at) * _STEPS_PER_SECOND, _STEPS_AT_ONCE)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 def is_told_again(last: Told | None, reason: str, message: str, now: float) -> bool:
