@@ -1,6 +1,6 @@
 """What a job's pods asked for and what they used, so that the next request is better. Pure: objects in, rows out.
 
-What was used is known of pods that ran on Hekla's nodes: they write it in the pod's status (condition `hekla.dev/Used`).
+What was used is known of pods that ran on Hekla's nodes: they write it in the status (condition `hekla.dev/Used`).
 """
 
 from __future__ import annotations
