@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hekla.scheduler.arrays.fits import covers
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.queuegates import queue_room
 from hekla.scheduler.residents import Contender, Resident, Residents
@@ -139,7 +140,7 @@ def _alike(contender: Contender) -> tuple[object, ...]:
 
 def _nodes_to_try(session: Session, tiers: Tiers, contender: Contender, rules: Rules) -> list[int]:
     request = session.request(contender.shape)
-    could: Flags = np.all(rules.residents.most_free(session) >= request, axis=1) & ~tiers.ruled_out(contender.of)
+    could: Flags = covers(rules.residents.most_free(session), request) & ~tiers.ruled_out(contender.of)
     lines: Ints = np.flatnonzero(could)
     if not rules.by_score or len(lines) < 2:
         return lines.tolist()  # type: ignore[no-any-return]
@@ -154,7 +155,7 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
         return False
     victims = rules.allowed(contender, tiers.victims_in_order(here, contender))
     freed = sum((session.request(victim.shape) for victim in victims), _room(session, line, rules))
-    if not np.all(freed >= session.request(contender.shape)):
+    if not covers(freed, session.request(contender.shape)):
         return False
     if rules.counted:
         session.tallies.attempts += 1
@@ -199,7 +200,7 @@ def _evict_only(trial: Statement, residents: Sequence[Resident], rules: Rules) -
 
 
 def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules: Rules) -> bool:
-    if not np.all(_room(session, line, rules) >= session.request(contender.shape)):
+    if not covers(_room(session, line, rules), session.request(contender.shape)):
         return False
     if rules.room_suffices:
         return _has_cards(session, contender, line)

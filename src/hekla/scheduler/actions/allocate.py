@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.arrays.fits import covers
 from hekla.scheduler.arrays.resources import Floats, Ints
 from hekla.scheduler.fit import FitError
 from hekla.scheduler.placing import explain, nodes_for
@@ -334,10 +335,10 @@ def _place(session: Session, tiers: Tiers, state: GroupState, run: _Run, count: 
 def _place_where_nominated(session: Session, tiers: Tiers, state: GroupState, run: _Run, statement: Statement) -> bool:
     line, request = run.nominated, session.request(run.of.shape)
     mask = tiers.node_mask(run.of)
-    if (mask is not None and not mask[line]) or not np.all(session.free_later_on(line) >= request):
+    if (mask is not None and not mask[line]) or not covers(session.free_later_on(line), request):
         return False
     at_once = tiers.node_mask_now(run.of)
-    now = bool(np.all(session.idle[line] >= request)) and (at_once is None or bool(at_once[line]))
+    now = bool(covers(session.idle[line], request)) and (at_once is None or bool(at_once[line]))
     status = PodStatus.ALLOCATED if now else PodStatus.PIPELINED
     statement.place(state, run.positions[:1], np.array([line]), run.of.shape, status)
     return True

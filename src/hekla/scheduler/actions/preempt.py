@@ -9,9 +9,8 @@ from __future__ import annotations
 import heapq
 from functools import partial
 
-import numpy as np
-
 from hekla.api.scheduling import PodGroupPhase
+from hekla.scheduler.arrays.fits import covers
 from hekla.scheduler.displacing import Rules, make_room, make_room_for_group, pods_to_try
 from hekla.scheduler.queuegates import queue_room
 from hekla.scheduler.residents import Contender, Resident, Residents
@@ -115,7 +114,7 @@ def _may_preempt(session: Session, tiers: Tiers, contender: Contender) -> bool:
     refusals = [refusal for refusal in tiers.refusals(contender.of) if refusal.nodes[line]]
     if any(refusal.final for refusal in refusals):
         return True
-    if not refusals and np.all(session.free_later_on(line) >= session.request(contender.shape)):
+    if not refusals and covers(session.free_later_on(line), session.request(contender.shape)):
         # It fits there and what stops it is its queue: only another pod's leaving can help.
         return not queue_room(session, tiers, contender.state, contender.shape, 1, pod.queue_gate)[0]
     return not _somebody_is_leaving(session, pod.nominated, pod.priority)

@@ -30,11 +30,20 @@ def room(free: Floats, asked: Asked, most: int) -> Ints:
     return count.astype(np.int64)
 
 
-def first_missing(free: Floats, request: Floats) -> Ints:
-    """For each node the first column, in table order, in which a pod of `request` does not fit; -1 where it does.
+def covers(free: Floats, request: Floats) -> Flags:
+    """For each line of `free`, or for the only one, whether a pod of `request` fits in it."""
+    enough: Flags = np.all(_enough(free, request), axis=-1)
+    return enough
 
-    A node with less than nothing of CPU or memory (the first two) lacks it for every pod, of others for who asks.
-    """
-    lacking = free < request
-    lacking[:, 2:] &= request[2:] > 0
+
+def first_missing(free: Floats, request: Floats) -> Ints:
+    """For each node the first column, in table order, in which a pod of `request` does not fit; -1 where it does."""
+    lacking = ~_enough(free, request)
     return np.where(lacking.any(axis=1), lacking.argmax(axis=1), -1).astype(np.int64)
+
+
+def _enough(free: Floats, request: Floats) -> Flags:
+    """A node with less than nothing of CPU or memory (the first two) lacks it for every pod, of others for who asks."""
+    enough: Flags = free >= request
+    enough[..., 2:] |= request[2:] <= 0
+    return enough

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hekla.scheduler.arrays.fits import covers
 from hekla.scheduler.arrays.resources import CPU, MEMORY, Floats, Ints
 from hekla.scheduler.extension import Argument, NodeScore, PodOrder, SchedulerPlugin
 from hekla.scheduler.session import GroupState, PodClass, Session
@@ -108,7 +109,7 @@ class TaskTopology(SchedulerPlugin, PodOrder, NodeScore):
         for at, line in enumerate(candidates.tolist()):
             there = layout.topology.affinity(role, layout.roles_on.get(line, {}), only_apart=True)
             score[at] += bucket.on_line[line] + min(0, there)
-        score[~np.all(free >= self.session.request(of.shape), axis=1)] = 0.0
+        score[~covers(free, self.session.request(of.shape))] = 0.0
         result: Floats = score * (weight * 100 / layout.largest)
         return result
 
@@ -118,7 +119,7 @@ class TaskTopology(SchedulerPlugin, PodOrder, NodeScore):
         own = bucket.waiting.get(position)
         needed = self.session.request(own) if own is not None else np.zeros(free.shape[1])
         sums = np.cumsum([needed, *(self.session.request(shape) for shape in others)], axis=0)
-        fitting: Ints = np.sum([np.all(free >= total, axis=1) for total in sums], axis=0)
+        fitting: Ints = np.sum([covers(free, total) for total in sums], axis=0)
         return fitting
 
     def _lay_out(self, state: GroupState, topology: Topology) -> _Layout:
