@@ -9,6 +9,8 @@ import numpy as np
 from hekla.scheduler.arrays.resources import TOLERANCE, Flags, Floats
 
 _MOST_ROUNDS = 10_000
+# Rounds that move less than this come to nothing: so little that what they leave is below the tolerance in all.
+_STANDSTILL = TOLERANCE / 100
 
 
 def share(used: Sequence[float], entitled: Sequence[float]) -> float:
@@ -37,11 +39,17 @@ def water_fill(
         after = np.maximum(np.minimum(np.minimum(after, ceiling[open_]), request[open_]), floor[open_])
         deserved[open_] = after
         satisfied = np.all(request[open_] - after < TOLERANCE, axis=1)
-        unchanged = np.all(np.abs(after - before) < TOLERANCE, axis=1)
+        unchanged = np.all(np.abs(after - before) < _STANDSTILL, axis=1)
         open_[np.flatnonzero(open_)[satisfied | unchanged]] = False
         left = np.maximum(remaining - (after - before).sum(axis=0), 0.0)
-        stuck = bool(np.all(np.abs(left - remaining) < TOLERANCE))
+        stuck = bool(np.all(np.abs(left - remaining) < _STANDSTILL))
         remaining = left
         if stuck or bool(np.all(remaining[counted] < TOLERANCE)):
             break
-    return deserved
+    return _without_dust(deserved)
+
+
+def _without_dust(amounts: Floats) -> Floats:
+    """Thirds and their sums miss a whole number by a trifle, and pods that ask for it would be refused for that."""
+    whole = np.rint(amounts)
+    return np.where(np.abs(amounts - whole) < TOLERANCE, whole, amounts)
