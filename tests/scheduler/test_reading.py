@@ -98,11 +98,31 @@ def test_the_status_of_a_pod(phase: str | None, deleting: bool, node: str, statu
     [
         ({}, {}, 1), ({"priority": 0}, {}, 0), ({"priority": 5}, {"volcano.sh/task-priority": "9"}, 9),
         ({"priority": 5}, {"volcano.sh/task-priority": "high"}, 5), ({}, {"volcano.sh/task-priority": "9" * 40}, 1),
+        ({"priority": 5}, {"volcano.sh/task-priority": "-3"}, -3), ({}, {"volcano.sh/task-priority": "+7"}, 7),
+        ({"priority": 5}, {"volcano.sh/task-priority": "1_000"}, 5), ({}, {"volcano.sh/task-priority": " 9"}, 1),
     ],
 )  # fmt: skip
 def test_the_priority_of_a_pod(spec: dict[str, Any], annotations: dict[str, str], priority: int) -> None:
     obj = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
     assert read_pod(obj).priority == priority
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "preemptable"),
+    [
+        ({}, {}, True), ({"volcano.sh/preemptable": "false"}, {}, False), ({"volcano.sh/preemptable": "T"}, {}, True),
+        ({}, {"volcano.sh/preemptable": "0"}, False), ({"volcano.sh/preemptable": "maybe"}, {}, False),
+        ({"volcano.sh/preemptable": "true"}, {"volcano.sh/preemptable": "false"}, True),
+        ({"volcano.sh/preemptable": ""}, {}, False),
+        ({"volcano.sh/preemptable": ""}, {"volcano.sh/preemptable": "true"}, False),
+        ({}, {"volcano.sh/preemptable": ""}, False),
+    ],
+)  # fmt: skip
+def test_a_pod_may_be_made_to_leave_unless_it_says_otherwise(
+    annotations: dict[str, str], labels: dict[str, str], preemptable: bool
+) -> None:
+    pod = read_pod({"metadata": {"name": "p", "annotations": annotations, "labels": labels}, "spec": {}})
+    assert pod.preemptable is preemptable
 
 
 def test_numbered_pods_are_ordered_by_number() -> None:

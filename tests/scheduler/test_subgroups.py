@@ -54,11 +54,15 @@ def test_the_first_policy_that_selects_a_pod_has_it() -> None:
     assert names(group_of([anyone, BY_TASK], *labels)) == ["any-1-z", "any-1-z"]
 
 
-def test_a_policy_without_keys_or_without_a_selector_makes_no_subgroups() -> None:
+def test_a_policy_without_keys_makes_no_subgroups() -> None:
     labels = {"task": "a", "part": "1"}
     assert names(group_of([{**BY_TASK, "matchLabelKeys": []}, BY_TASK], labels)) == [""]
-    without = {key: value for key, value in BY_TASK.items() if key != "labelSelector"}
-    assert names(group_of([without], labels)) == [""]
+
+
+@pytest.mark.parametrize("said", [{}, {"labelSelector": None}, {"labelSelector": {}}])
+def test_a_policy_without_a_selector_selects_all_pods_that_have_its_labels(said: dict[str, Any]) -> None:
+    policy = {"matchLabelKeys": ["part"], "name": "a", "subGroupSize": 2, **said}
+    assert names(group_of([policy], {"task": "a", "part": "1"}, {"part": "2"}, {"task": "a"})) == ["a-1", "a-2", ""]
 
 
 def test_pods_of_no_subgroup_are_welcome_one_by_one() -> None:

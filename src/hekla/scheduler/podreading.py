@@ -8,6 +8,7 @@ What pods share (shapes, labels, keys, names) they hold once.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
@@ -28,6 +29,7 @@ from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodImages
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN = "volcano.sh/cooldown-time"
+_DIGITS = re.compile(r"[+-]?[0-9]{1,12}")
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _NOTHING = msgspec.Raw(b"")
 _EMPTY = (b"", b"null", b"[]", b"{}")
@@ -42,7 +44,7 @@ class Annotations(_Form):
     group: str = msgspec.field(default="", name=scheduling.GROUP_NAME)
     role: str = msgspec.field(default="", name=batch.TASK_SPEC)
     priority: str = msgspec.field(default="", name=TASK_PRIORITY)
-    preemptable: str = msgspec.field(default="", name=PREEMPTABLE)
+    preemptable: str | None = msgspec.field(default=None, name=PREEMPTABLE)
     cooldown: str = msgspec.field(default="", name=COOLDOWN)
     queue_gate: str = msgspec.field(default="", name=scheduling.QUEUE_GATE)
     cards: str = msgspec.field(default="", name=GPU_INDEX)
@@ -155,8 +157,7 @@ class PodReader:
             index=_number_in(meta.name),
             gated=bytes(spec.scheduling_gates) not in _EMPTY,
             ours=spec.scheduler_name in self._scheduler_names,
-            # parity: pods may be made to leave unless they say otherwise; a text that is no boolean says so.
-            preemptable=(annotations.preemptable or labels.get(PREEMPTABLE) or "true") in _TRUE,
+            preemptable=_is_preemptable(annotations, labels),
             preempts=spec.preemption_policy != "Never",
             spared_until=_spared_until(labels.get(COOLDOWN) or annotations.cooldown, status),
             queue_gate=_queue_gate(spec, annotations) if self._queue_gates else QueueGate.NONE,
@@ -300,12 +301,17 @@ def _status(meta: Metadata, spec: Spec, status: Status) -> PodStatus:
 
 def _priority(spec: Spec, annotations: Annotations) -> int:
     value = 1 if spec.priority is None else spec.priority
-    try:
-        said = int(annotations.priority) if annotations.priority else value
-    except ValueError:
+    if not _DIGITS.fullmatch(annotations.priority):
         return value
+    said = int(annotations.priority)
     # parity: what is no 32-bit number says nothing.
     return said if -(2**31) <= said < 2**31 else value
+
+
+def _is_preemptable(annotations: Annotations, labels: Mapping[str, str]) -> bool:
+    """parity: pods may be made to leave unless they say otherwise; a text that is no boolean, such as none, says so."""
+    said = labels.get(PREEMPTABLE, "true") if annotations.preemptable is None else annotations.preemptable
+    return said in _TRUE
 
 
 @lru_cache(maxsize=_SPARE)

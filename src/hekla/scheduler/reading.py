@@ -339,7 +339,7 @@ def _seconds(meta: Mapping[str, Any]) -> float:
 def _read_subgroup_policy(item: Obj) -> SubgroupPolicy:
     return SubgroupPolicy(
         name=str(item.get("name") or ""),
-        selector=label_selector_from(item.get("labelSelector")),
+        selector=label_selector_from(item.get("labelSelector")) or Selector(()),  # without one: any pod
         keys=tuple(map(str, item.get("matchLabelKeys") or ())),
         size=int(item.get("subGroupSize") or 1),
         minimum=int(item.get("minSubGroups") or 0),

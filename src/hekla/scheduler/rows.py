@@ -275,7 +275,7 @@ class SubgroupPolicy:
     """Which of a group's pods form smaller gangs, told apart by the values of some labels."""
 
     name: str
-    selector: Selector | None  # None selects nothing
+    selector: Selector
     keys: tuple[str, ...]
     size: int
     minimum: int  # subgroups that must be whole for the group to start

@@ -93,7 +93,7 @@ def subgroup_of(policies: tuple[SubgroupPolicy, ...], labels: Mapping[str, str])
     """Where a pod with these labels belongs."""
     for position, policy in enumerate(policies):
         values = [labels.get(key, "") for key in policy.keys]
-        if policy.selector is not None and policy.selector.matches(labels) and all(values):
+        if policy.selector.matches(labels) and all(values):
             if not values:
                 break
             number = int(values[0]) if values[0].isdecimal() else 0
