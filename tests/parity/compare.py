@@ -1,6 +1,7 @@
 """Two recordings side by side, field by field, and which of the differences are explained.
 
-Events are compared as a set: each text is a field of its own, below the object it is about.
+Events are compared by what is told and by the order in which that is first told of an object: each text is a field of
+its own, below the object it is about, and those that both sides tell must come one after the other alike.
 """
 
 from __future__ import annotations
@@ -95,9 +96,9 @@ def unneeded(explanations: list[Explanation]) -> list[str]:
 def judge(case: str, recorded: Obj, found: Obj, explanations: list[Explanation]) -> Verdict:
     verdict = Verdict(case)
     loose = [place for one in recorded.get("varies") or () for place in _loose_places(recorded, one)]
-    for difference in differences(_parts(recorded, found), _parts(found, recorded)):
-        if _varies(difference.path, loose):
-            continue
+    compared = _parts(recorded, found), _parts(found, recorded)
+    firm = (one for one in differences(*compared) if not _varies(one.path, loose))
+    for difference in (*firm, *_event_orders(*compared, loose)):
         reasons = [one for one in explanations if one.covers(case, difference, found)]
         for one in reasons[:1]:
             one.used += 1
@@ -111,6 +112,16 @@ def _parts(recording: Obj, other: Obj) -> Obj:
     about = {**told, **(other.get("events") or {})}
     events = {name: {_event_text(text): "told" for text in told.get(name, ())} for name in about}
     return {**{key: recording.get(key) for key in _PARTS}, "events": events}
+
+
+def _event_orders(recorded: Obj, found: Obj, loose: list[str]) -> Iterator[Difference]:
+    """The objects of which both tell the same things, those that upstream's own runs agree on, one after another."""
+    for about, told in recorded["events"].items():
+        other = found["events"][about]
+        firm = {text for text in told if text in other and f"events/{about}/{text}" not in loose}
+        orders = [text for text in told if text in firm], [text for text in other if text in firm]
+        if orders[0] != orders[1]:
+            yield Difference(f"events/{about} (order)", *orders)
 
 
 def _event_text(text: str) -> str:

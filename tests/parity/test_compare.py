@@ -38,8 +38,9 @@ def told(recorded: list[str], found: list[str], *varies: dict[str, Any]) -> list
     return [one.path for one in judge("case", before, after, []).unexplained]
 
 
-def test_events_are_compared_as_a_set() -> None:
-    assert told(["a", "b"], ["b", "a"]) == []
+def test_events_are_compared_by_their_texts_and_by_which_is_told_first() -> None:
+    assert told(["a", "b"], ["b", "a"]) == ["events/Job/x (order)"]
+    assert told(["a", "b", "c"], ["a", "d", "c", "a"]) == ["events/Job/x/b", "events/Job/x/d"]
     assert told(["a"], ["a", "b/c"]) == ["events/Job/x/b/c"]
     assert told([], ["a"]) == told(["a"], []) == ["events/Job/x/a"]
 
@@ -48,6 +49,8 @@ def test_an_event_that_only_some_of_upstreams_runs_told_may_be_told_or_not() -> 
     varies = {"path": "events/Job/x/1", "seen": ["b", "c"]}
     assert told(["a", "b"], ["a", "c"], varies) == []
     assert told(["a", "b"], ["a", "d"], varies) == ["events/Job/x/d"]
+    assert told(["a", "b", "e"], ["b", "a", "e"], varies) == []
+    assert told(["a", "b", "e"], ["e", "b", "a"], varies) == ["events/Job/x (order)"]
 
 
 def test_a_dump_of_a_go_error_is_read_as_the_words_in_it() -> None:
