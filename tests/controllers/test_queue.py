@@ -164,6 +164,34 @@ def test_a_queue_told_to_open_while_it_closes_with_its_parent_opens_with_it(clos
     on_bench(script)
 
 
+@pytest.mark.parametrize("busy", [("child",), ("parent",), ("child", "parent")])
+@pytest.mark.parametrize("empties_before", [True, False])
+def test_a_queue_told_to_open_and_then_to_close_while_it_closes_with_its_parent_stays_shut(
+    busy: tuple[str, ...], empties_before: bool
+) -> None:
+    async def script(bench: Bench) -> None:
+        parent = await bench.client.create(QUEUE, new_queue("parent"))
+        child = await bench.client.create(QUEUE, new_queue("child", "parent"))
+        await until_states(bench, parent="Open", child="Open")
+        for queue in busy:
+            group = {**make.pod_group(queue, queue=queue), "metadata": {"name": queue, "namespace": "default"}}
+            await bench.client.create(POD_GROUP, group)
+        for action, queue in (("CloseQueue", parent), ("OpenQueue", child), ("CloseQueue", child)):
+            await tell(bench, action, queue)
+        shut = {name: "Closing" if name in busy else "Closed" for name in ("parent", "child")}
+        assert {name: state_of(bench, name) for name in shut} == shut
+        if empties_before:
+            for name in busy:
+                await bench.client.delete(POD_GROUP, name, "default")
+            await until_states(bench, parent="Closed", child="Closed")
+        await tell(bench, "OpenQueue", parent)
+        assert state_of(bench, "parent") == "Open"
+        assert state_of(bench, "child") == ("Closed" if empties_before else shut["child"])
+        assert bench.store.objects(COMMAND) == []
+
+    on_bench(script)
+
+
 def test_the_last_of_several_commands_counts_and_opening_an_open_queue_notes_nothing() -> None:
     async def script(bench: Bench) -> None:
         queue = await bench.client.create(QUEUE, new_queue("physics"))

@@ -84,7 +84,7 @@ class QueueController:
         if command and action == JobAction.CLOSE_QUEUE and OPENS_WITH_PARENT in annotations_of(queue):
             queue = await self._annotate(key, queue, {OPENS_WITH_PARENT: None, CLOSED_BY_PARENT: "false"})
         done = await self._carry_out(key, queue, action)
-        if command and (done or self._is_followed(command, queue)):
+        if command and done:
             await self._finish(key, command)
         return self._tell_of_waiting(key, queue)
 
@@ -103,7 +103,10 @@ class QueueController:
             return
 
     async def _carry_out(self, key: Key, queue: Obj, action: str) -> bool:
-        """Write the state `action` leads to, if any; False when nothing tells of the action but its Command."""
+        """Write the state `action` leads to, if any; False when nothing tells of the action but its Command.
+
+        That one waits then, and those after it: a queue told to open and to close again is not as if told neither.
+        """
         state = str((queue.get("status") or {}).get("state") or "")
         if action == JobAction.OPEN_QUEUE and state in _SHUT and self._parent_state(queue) in _SHUT:
             self._to_tell.setdefault(key, self._clock.monotonic() + _TOLD_AFTER_SECONDS)
@@ -171,10 +174,6 @@ class QueueController:
             if live is not None and uid_of(live) == uid_of(command):
                 return command
         return None
-
-    def _is_followed(self, command: Obj, queue: Obj) -> bool:
-        """Whether there is a later Command: the last one counts."""
-        return any(revision_of(one) > revision_of(command) for one in commands_for(self._commands, QUEUE, queue))
 
     async def _finish(self, key: Key, command: Obj) -> None:
         try:
