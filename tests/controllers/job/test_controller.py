@@ -63,6 +63,24 @@ def test_a_timeout_is_told_as_it_is_stored() -> None:
     on_bench(script)
 
 
+def test_a_delayed_answer_is_called_off_when_the_gang_has_mended_itself() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("Unknown", "RestartJob", timeout="90s")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        (group,) = await bench.client.find_all(POD_GROUP, "default")
+        # A minute each: of the first time it is lost, 60 of 90 seconds; then it is whole for two; then lost for good.
+        for phase in ("Unknown", "Running", "Running"):
+            await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": phase}}, "default")
+            await bench.settle()
+        assert bench.phase("demo") == "Running"
+        assert bench.job("demo")["status"].get("version") is None
+        await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Unknown"}}, "default")
+        await bench.until_phase("Restarting")
+
+    on_bench(script)
+
+
 def test_without_a_partition_there_is_none_to_restart() -> None:
     async def script(bench: Bench) -> None:
         policies = [make.policy("PodFailed", "RestartPartition")]
