@@ -24,6 +24,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import Key, parse_timestamp
 from hekla.scheduler.images import full_name
 from hekla.scheduler.reading import Shapes
+from hekla.scheduler.resizing import Sizes, sizes_of, tells_sizes, with_sizes
 from hekla.scheduler.rows import NO_LABELS, WORKLOADS, Condition, Pod, PodImages, PodStatus, QueueGate, Shape, Workload
 
 TASK_PRIORITY = "volcano.sh/task-priority"
@@ -63,6 +64,7 @@ class Metadata(_Form):
 
 
 class ContainerForm(_Form):
+    name: str = ""
     image: str | None = None
     resources: msgspec.Raw = _NOTHING
     restart_policy: str | None = None
@@ -100,6 +102,9 @@ class Status(_Form):
     phase: str | None = None
     nominated_node_name: str | None = None
     conditions: list[ConditionForm] | None = None
+    resize: str | None = None
+    container_statuses: msgspec.Raw = _NOTHING
+    init_container_statuses: msgspec.Raw = _NOTHING
 
 
 class PodForm(_Form):
@@ -148,7 +153,7 @@ class PodReader:
             namespace=namespace,
             name=meta.name,
             group=self._group_of(form, namespace),
-            shape=self._shape_of(spec, meta, namespace, labels),
+            shape=self._shape_of(form, namespace, labels),
             status=_status(meta, spec, status),
             node=sys.intern(spec.node_name or ""),
             role=sys.intern(annotations.role or labels.get(batch.TASK_SPEC) or ""),
@@ -231,8 +236,10 @@ class PodReader:
             found = self._images[named] = PodImages(full, len(containers))
         return found
 
-    def _shape_of(self, spec: Spec, meta: Metadata, namespace: str, labels: Mapping[str, str]) -> Shape:
+    def _shape_of(self, form: PodForm, namespace: str, labels: Mapping[str, str]) -> Shape:
+        spec = form.spec or _NO_SPEC
         affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+        sizes = _sizes(form.status or _NO_STATUS)
         key = (
             *(_container_bytes(container) for container in spec.containers or ()),
             None,
@@ -244,19 +251,20 @@ class PodReader:
             spread,
             bytes(spec.tolerations),
             bytes(spec.resource_claims),
+            sizes,
             # What a pod wants of others may depend on what it is itself.
-            (namespace, bytes(meta.labels)) if affinity or spread else None,
+            (namespace, bytes(form.metadata.labels)) if affinity or spread else None,
         )
         shape = self._by_bytes.get(key)
         if shape is None:
             if len(self._by_bytes) >= 4 * _SPARE:
                 self._by_bytes.clear()
-            shape = self._by_bytes[key] = self._shapes.shape_of(_opened(spec), namespace, labels)
+            shape = self._by_bytes[key] = self._shapes.shape_of(with_sizes(_opened(spec), sizes), namespace, labels)
         return shape
 
 
 def _container_bytes(container: ContainerForm) -> tuple[object, ...]:
-    return bytes(container.resources), container.restart_policy, bytes(container.ports)
+    return container.name, bytes(container.resources), container.restart_policy, bytes(container.ports)
 
 
 def _opened(spec: Spec) -> Obj:
@@ -279,7 +287,15 @@ def _opened(spec: Spec) -> Obj:
 
 def _opened_container(container: ContainerForm) -> dict[str, Any]:
     opened = {"resources": _open(container.resources), "ports": _open(container.ports)}
-    return {**opened, "restartPolicy": container.restart_policy}
+    return {**opened, "name": container.name, "restartPolicy": container.restart_policy}
+
+
+def _sizes(status: Status) -> Sizes | None:
+    statuses = bytes(status.container_statuses), bytes(status.init_container_statuses)
+    if not any(map(tells_sizes, statuses)):
+        return None
+    wishes = (item.reason for item in status.conditions or () if item.type == "PodResizePending")
+    return sizes_of(statuses, (status.resize, *wishes))
 
 
 def _open(raw: msgspec.Raw) -> Any:
