@@ -21,17 +21,17 @@ REMOVED = object()
 
 def mutants(right: Obj) -> Iterator[tuple[str, Obj]]:
     """What was changed, and the object with it; which kind it is of is not touched."""
-    for path, value in _parts(right):
+    for path, value in parts(right):
         if path not in (("apiVersion",), ("kind",), ("metadata",)):
             for wrong in _replacements(value):
                 yield f"{path} = {'removed' if wrong is REMOVED else str(wrong)[:40]}", mutated(right, path, wrong)
 
 
-def _parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, each in below:
         yield (*path, step), each
-        yield from _parts(each, (*path, step))
+        yield from parts(each, (*path, step))
 
 
 def _replacements(value: Any) -> tuple[Any, ...]:

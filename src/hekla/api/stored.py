@@ -24,13 +24,15 @@ _TOLD_APART = frozenset(
         "exitCode", "highestTierAllowed", "minAvailable", "minSuccess", "ttlSecondsAfterFinished",
         # of a pod
         "activeDeadlineSeconds", "automountServiceAccountToken", "enableServiceLinks", "hostUsers", "preemptionPolicy",
-        "minDomains", "priority", "runtimeClassName", "service", "setHostnameAsFQDN", "shareProcessNamespace",
-        "terminationGracePeriodSeconds", "tolerationSeconds",
+        "hostnameOverride", "minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy", "priority", "runtimeClassName",
+        "service", "setHostnameAsFQDN", "shareProcessNamespace", "terminationGracePeriodSeconds", "tolerationSeconds",
         # of who it runs as
-        "allowPrivilegeEscalation", "fsGroup", "hostProcess", "privileged", "readOnlyRootFilesystem", "runAsGroup",
-        "runAsNonRoot", "runAsUser",
+        "allowPrivilegeEscalation", "fsGroup", "fsGroupChangePolicy", "hostProcess", "localhostProfile", "privileged",
+        "procMount", "readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot", "runAsUser", "seLinuxChangePolicy",
+        "supplementalGroupsPolicy",
         # of its volumes
-        "defaultMode", "expirationSeconds", "mode", "optional", "storageClassName", "type",
+        "defaultMode", "expirationSeconds", "mode", "mountPropagation", "optional", "recursiveReadOnly",
+        "storageClassName", "type", "volumeMode",
         # always there
         "containerPort", "containers", "lun", "maxSkew", "name", "port", "seconds", "weight",
     }
@@ -45,6 +47,15 @@ def job_spec_as_stored(spec: Obj) -> Obj:
     except ValueError:
         return deepcopy(spec)
     return {**stored, "tasks": tasks} if tasks else stored
+
+
+def pod_spec_as_stored(spec: Obj) -> Obj:
+    """A pod's spec as upstream's controllers send it: what cannot be read stays, for a server to refuse."""
+    try:
+        stored: Obj = as_stored(spec)
+    except ValueError:
+        return dict(spec)
+    return stored
 
 
 def task_as_stored(given: Obj) -> Obj:

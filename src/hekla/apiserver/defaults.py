@@ -58,9 +58,9 @@ def default_pod_status(pod: Obj) -> None:
 
 
 def default_pod_spec(spec: Obj) -> None:
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
+    _fill(spec, "restartPolicy", "Always")
+    _fill(spec, "dnsPolicy", "ClusterFirst")
+    _fill(spec, "schedulerName", "default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("securityContext", {})
     if spec.get("serviceAccountName"):
@@ -76,9 +76,9 @@ def default_pod_spec(spec: Obj) -> None:
 
 
 def _default_container(container: Obj, host_network: bool) -> None:
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    if "imagePullPolicy" not in container:
+    _fill(container, "terminationMessagePath", "/dev/termination-log")
+    _fill(container, "terminationMessagePolicy", "File")
+    if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = _pull_policy(str(container.get("image", "")))
     resources = container.setdefault("resources", {})
     if resources.get("limits"):
@@ -86,16 +86,22 @@ def _default_container(container: Obj, host_network: bool) -> None:
         for name, amount in resources["limits"].items():
             requests.setdefault(name, amount)
     for port in container.get("ports", ()):
-        port.setdefault("protocol", "TCP")
+        _fill(port, "protocol", "TCP")
         if host_network:
-            port.setdefault("hostPort", port.get("containerPort"))
+            _fill(port, "hostPort", port.get("containerPort"))
     for variable in container.get("env", ()):
         field = (variable.get("valueFrom") or {}).get("fieldRef")
         if field:
-            field.setdefault("apiVersion", "v1")
+            _fill(field, "apiVersion", "v1")
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
             _default_probe(container[name])
+
+
+def _fill(obj: Obj, name: str, value: Any) -> None:
+    """Where the type of a field does not tell nothing from empty, both are filled in."""
+    if not obj.get(name):
+        obj[name] = value
 
 
 def _pull_policy(image: str) -> str:
@@ -108,10 +114,10 @@ def _pull_policy(image: str) -> str:
 
 def _default_probe(probe: Obj) -> None:
     for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
-        probe.setdefault(name, value)
+        _fill(probe, name, value)
     if "httpGet" in probe:
-        probe["httpGet"].setdefault("path", "/")
-        probe["httpGet"].setdefault("scheme", "HTTP")
+        _fill(probe["httpGet"], "path", "/")
+        _fill(probe["httpGet"], "scheme", "HTTP")
 
 
 def _default_volume(volume: Obj) -> None:

@@ -77,6 +77,34 @@ def test_the_templates_own_words_win_where_they_may() -> None:
     assert pod["metadata"]["labels"]["volcano.sh/task-spec"] == "a"
 
 
+def test_a_pod_has_nothing_that_its_template_leaves_empty() -> None:
+    """Upstream reads templates into types that do not tell nothing from empty; a server fills in what is missing."""
+    empty = {"env": [], "command": [], "workingDir": "", "tty": False, "imagePullPolicy": "", "volumeMounts": None}
+    told = {"resources": {"limits": {}}, "securityContext": {"runAsUser": 0, "capabilities": {"add": []}}}
+    spec = {
+        "containers": [{**make.container("main"), **empty, **told}],
+        "initContainers": [],
+        "restartPolicy": "",
+        "nodeSelector": {},
+        "terminationGracePeriodSeconds": 0,
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+    }
+    pod = built(make.job("demo", make.task("a", pod=spec)))
+    kept = {"resources": {}, "securityContext": {"runAsUser": 0, "capabilities": {}}}
+    assert pod["spec"] == {
+        "containers": [{**make.container("main"), **kept}],
+        "schedulerName": "volcano",
+        "terminationGracePeriodSeconds": 0,
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+    }
+
+
+def test_a_pod_of_which_an_amount_is_none_is_left_to_a_server_to_refuse() -> None:
+    container = make.container("main", env=[], resources={"requests": {"cpu": "much"}})
+    pod = built(make.job("demo", make.task("a", pod={"containers": [container]})))
+    assert pod["spec"]["containers"] == [container]
+
+
 def test_building_a_pod_leaves_the_job_as_it_was() -> None:
     job = make.job("demo", make.task("a"))
     built(job, claims={"data": "/data"})

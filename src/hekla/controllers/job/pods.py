@@ -12,6 +12,7 @@ from hekla.api.core import PodPhase
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import annotations_of, labels_of, owner_reference
 from hekla.api.scheduling import GROUP_NAME
+from hekla.api.stored import pod_spec_as_stored
 from hekla.controllers.job.lifecycle import Operation
 from hekla.controllers.job.model import Job, Pod, Task
 from hekla.controllers.job.policy import Occurrence
@@ -100,7 +101,7 @@ class PodTemplate:
 
     def __init__(self, job: Job, task: Task) -> None:
         template = task.obj.get("template") or {}
-        spec = dict(template.get("spec") or {})
+        spec = pod_spec_as_stored(template.get("spec") or {})
         job_spec = job.obj["spec"]
         for field in ("schedulerName", "priorityClassName"):
             if not spec.get(field) and job_spec.get(field):
