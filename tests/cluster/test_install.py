@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ metadata: {name: growing}
 spec:
   minAvailable: 1
   schedulerName: volcano
-  plugins: {ssh: []}
+  plugins: {ssh: [], svc: []}
   tasks:
     - name: worker
       replicas: 1
@@ -128,6 +129,10 @@ def test_a_gang_runs_to_its_end_with_these_rights_and_nothing_is_forbidden(
         kubectl(control_plane, "patch", "vcjob/growing", "--type=json", "-p", grown)
         hosts = ("get", "secret", "growing-ssh", "-o", "go-template={{base64decode .data.config}}")
         eventually(lambda: "growing-worker-1" in kubectl(control_plane, *hosts), what="its hosts have followed")
+        for made in ("service/growing", "configmap/growing-svc", "networkpolicy/growing"):
+            kubectl(control_plane, "delete", made)
+            shown = ("get", made, "--ignore-not-found", "-o", "name")
+            eventually(partial(kubectl, control_plane, *shown), what=f"{made} is there again")
         assert refusals(control_plane) == before
         kubectl(control_plane, "delete", "-f", "-", stdin=MANIFESTS)
         eventually(lambda: "gang" not in kubectl(control_plane, "get", "pods,secrets,podgroups"))

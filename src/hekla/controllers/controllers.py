@@ -77,8 +77,8 @@ async def run(
             await stack.enter_async_context(election.won())
         stack.push_async_callback(recorder.flush)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        for informer in sources:
-            tasks.create_task(informer.run())
+        for source in (*sources, *sources.belongings):
+            tasks.create_task(source.run())
         await sources.synced()
         tasks.create_task(recorder.run())
         if QUEUES in wanted:

@@ -10,20 +10,24 @@ from typing import Any, TypedDict
 
 from hekla.api.kinds import (
     COMMAND,
+    CONFIG_MAP,
     CRON_JOB,
     JOB,
     JOB_FLOW,
     JOB_TEMPLATE,
+    NETWORK_POLICY,
     POD,
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
+    SERVICE,
     Kind,
     Obj,
 )
 from hekla.api.meta import controller_of, labels_of, namespace_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
+from hekla.controllers.belongings import Belongings
 from hekla.controllers.targets import TARGET, target_places
 
 BARE_OWNER = "bare owner"
@@ -115,6 +119,8 @@ class Sources:
         self.flows = Informer(client, JOB_FLOW, rng=rng)
         self.templates = Informer(client, JOB_TEMPLATE, rng=rng)
         self.cron_jobs = Informer(client, CRON_JOB, rng=rng)
+        # Nobody waits until these have been listed: what is missing then is made when its Job is first looked at.
+        self.belongings = [Belongings(client, kind, rng) for kind in (SERVICE, CONFIG_MAP, NETWORK_POLICY)]
 
     def __iter__(self) -> Iterator[Informer]:
         work = (self.jobs, self.pods, self.groups, self.commands)

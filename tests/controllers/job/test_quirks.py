@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, NETWORK_POLICY, NODE, POD, POD_GROUP, SECRET, SERVICE, Obj
+from hekla.api.kinds import CONFIG_MAP, EVENT, JOB, NETWORK_POLICY, NODE, POD, POD_GROUP, SECRET, SERVICE, Kind, Obj
 from hekla.api.meta import is_deleting, name_of, parse_timestamp, uid_of
 from hekla.controllers.job.events import occurrences
 from hekla.controllers.job.model import read_job, read_pods
@@ -288,6 +288,23 @@ def test_b06_an_object_that_vanished_is_there_again_for_a_container_that_starts_
         await bench.settle()
         # New keys would lock out the pods that have the old ones.
         assert set(await made_by_plugins(bench)) == set(before) - {"Secret/demo-ssh"}
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(SERVICE, "demo"), (NETWORK_POLICY, "demo"), (CONFIG_MAP, "demo-svc")])
+def test_b06_an_object_that_vanished_is_there_again_though_nothing_else_happens(kind: Kind, name: str) -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2), plugins={"svc": []}))
+        await bench.until_running(2)
+        await bench.settle()
+        for _ in range(2):
+            gone = await bench.client.get(kind, name, "default")
+            await bench.client.delete(kind, name, "default")
+            await bench.until(lambda: bench.store.object(kind, name, "default"), f"{name} is there again")
+            again = await bench.client.get(kind, name, "default")
+            assert uid_of(again) != uid_of(gone)
+            assert again["metadata"]["ownerReferences"] == gone["metadata"]["ownerReferences"]
 
     on_bench(script)
 

@@ -29,6 +29,7 @@ from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.controllers.belongings import Lost
 from hekla.controllers.job import first_status
 from hekla.controllers.job.commands import JobCommands
 from hekla.controllers.job.groundwork import Ground, Groundwork
@@ -83,6 +84,8 @@ class JobController:
         sources.groups.subscribe(self._group_changed)
         sources.commands.subscribe(self._command_changed)
         sources.queues.subscribe(self._queue_changed)
+        for belongings in sources.belongings:
+            belongings.subscribe(self._object_lost)
 
     async def reconcile(self, key: Key) -> float | None:
         obj = self._sources.jobs.get(key.name, key.namespace)
@@ -331,6 +334,10 @@ class JobController:
         target = update.obj.get("target") or {}
         if JOB.owns_reference(target):
             self.runner.enqueue(Key(key_of(update.obj).namespace, str(target.get("name"))))
+
+    def _object_lost(self, lost: Lost) -> None:
+        if self._groundwork.misses(lost):
+            self.runner.enqueue(lost.job)
 
     def _queue_changed(self, update: Update) -> None:
         """A queue that was missing has come: jobs that wait for it need not wait for their next retry."""

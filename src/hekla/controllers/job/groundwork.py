@@ -18,6 +18,7 @@ from hekla.api.plugin_advice import advice
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.controllers.belongings import Lost
 from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
@@ -98,6 +99,10 @@ class Groundwork:
         if wrong:
             words = "; ".join(map(str, wrong))
             self._warn(job, "PluginError", f"{words}: what it made for this job stays until the job is deleted")
+
+    def misses(self, lost: Lost) -> bool:
+        """Whether the plugins of a Job want something that is gone; `refresh` makes it again then."""
+        return self._objects.misses(lost.job_uid, lost.kind, lost.name)
 
     def forget(self, uid: str) -> None:
         """The Job with this uid is gone."""

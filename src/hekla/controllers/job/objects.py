@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from hekla.api.kinds import Obj
+from hekla.api.kinds import Kind, Obj
 from hekla.api.meta import is_deleting, is_owned_by, name_of, namespace_of, uid_of
 from hekla.client.rest import Client
 from hekla.clock import Clock
@@ -41,6 +41,13 @@ class ObjectKeeper:
         """The seconds that its objects need not be asked for; infinite for a job for which none were made."""
         return self._asked.get(job.uid, math.inf) + _BELIEVED_SECONDS - self._clock.monotonic()
 
+    def misses(self, uid: str, kind: Kind, name: str) -> bool:
+        """Whether what is gone was made for the Job with this uid and not cleared since: it is asked for then."""
+        wanted = (kind.resource, name) in self._made.get(uid, ())
+        if wanted:
+            self._asked[uid] = -math.inf
+        return wanted
+
     async def ensure(self, job: Job, wanted: Iterable[Wanted], pods: Sequence[Pod], *, verify: bool) -> None:
         """Have the objects there and current, as far as the job's `pods` can bear it.
 
@@ -56,6 +63,7 @@ class ObjectKeeper:
                 made[key] = print_
 
     async def remove(self, job: Job, wanted: Iterable[Wanted]) -> None:
+        self.forget(job.uid)
         for want in wanted:
             name, namespace = name_of(want.obj), namespace_of(want.obj)
             existing = await self._client.find(want.kind, name, namespace)
@@ -65,7 +73,6 @@ class ObjectKeeper:
                 await self._client.delete(want.kind, name, namespace, uid=uid_of(existing))
             except NotFound:
                 continue
-        self.forget(job.uid)
 
     def forget(self, uid: str) -> None:
         self._made.pop(uid, None)

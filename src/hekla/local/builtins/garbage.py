@@ -12,11 +12,12 @@ from functools import partial
 
 from hekla.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from hekla.client.informer import Informer, Update
+from hekla.client.metadata import MetadataTransport
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
 from hekla.errors import ApiError, Disconnected, HeklaError, NotFound
 from hekla.local.builtins.graph import FOREGROUND, ORPHAN, Fate, Graph, Item, decide, gone_owners, item_of
-from hekla.local.builtins.resources import MetadataTransport, discover
+from hekla.local.builtins.resources import discover
 from hekla.local.builtins.working import work
 from hekla.log import get_logger
 

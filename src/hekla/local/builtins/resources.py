@@ -1,17 +1,13 @@
-"""Which resources a server has, asked of the server itself; and a view of it that shows metadata only."""
+"""Which resources a server has, asked of the server itself."""
 
 from __future__ import annotations
-
-from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
 from hekla.api.kinds import Kind
 from hekla.client.rest import Client
-from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-_METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
 _NEEDED = frozenset({"list", "watch", "delete"})
 # Events point at objects but are owned by none, and there are many.
 _LEFT_OUT = frozenset({("", "events"), ("events.k8s.io", "events")})
@@ -38,23 +34,3 @@ def _kind(group: str, version: str, resource: dict[str, object]) -> Kind:
     return Kind(
         group, version, str(response["kind"]), str(resource["resource"]), namespaced=resource["scope"] == "Namespaced"
     )
-
-
-class MetadataTransport:
-    """A transport that asks for metadata only: a copy of everything's owners without everything itself."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def send(self, request: Request) -> Answer:
-        return await self._inner.send(request if request.writes else _accepting("PartialObjectMetadataList", request))
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
-        return self._inner.stream(_accepting("PartialObjectMetadata", request))
-
-    async def close(self) -> None:
-        """The inner transport belongs to somebody else."""
-
-
-def _accepting(form: str, request: Request) -> Request:
-    return msgspec.structs.replace(request, headers={**request.headers, "Accept": _METADATA.format(form)})
