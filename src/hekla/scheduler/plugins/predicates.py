@@ -96,14 +96,13 @@ class Predicates(SchedulerPlugin, NodeFilter):
             self._add(found, "node(s) had untolerated taint(s)", self._repelling(constraints.tolerations))
         for name in constraints.unsupported:
             text = f"node(s) cannot be judged: {name} is not supported yet"
-            self._add(found, text, range(len(self._nodes)), Reason.UNSUPPORTED)
+            found.append(Refusal(text, Reason.UNSUPPORTED, self._all_nodes(), of_pod=True))
         return found
 
     def _add_by_what_claims_lack(self, found: list[Refusal], claims: Sequence[Key]) -> None:
         """Claims that nobody's node will settle are waited for."""
-        nodes: Flags = np.ones(len(self._nodes), dtype=bool)
         for text in filter(None, map(self._missing, claims)):
-            found.append(Refusal(text, Reason.WAITING_FOR_VOLUME, nodes, of_pod=True))
+            found.append(Refusal(text, Reason.WAITING_FOR_VOLUME, self._all_nodes(), of_pod=True))
 
     def _add_by_place_of_volumes(self, found: list[Refusal], claims: Sequence[Key]) -> None:
         if self._attachments is not None:
@@ -187,19 +186,14 @@ class Predicates(SchedulerPlugin, NodeFilter):
             if any(port.conflicts(other) for port in constraints.ports for other in held)
         ]
 
-    def _add(
-        self,
-        found: list[Refusal],
-        text: str,
-        lines: Sequence[int],
-        reason: Reason = Reason.NO_NODE_MATCHES,
-        *,
-        final: bool = True,
-    ) -> None:
+    def _add(self, found: list[Refusal], text: str, lines: Sequence[int], *, final: bool = True) -> None:
         if len(lines):
             nodes: Flags = np.zeros(len(self._nodes), dtype=bool)
             nodes[list(lines)] = True
-            found.append(Refusal(text, reason, nodes, final))
+            found.append(Refusal(text, Reason.NO_NODE_MATCHES, nodes, final))
+
+    def _all_nodes(self) -> Flags:
+        return np.ones(len(self._nodes), dtype=bool)
 
 
 def counted_nodes(session: Session, constraints: Constraints, rule: SpreadRule) -> Flags:
