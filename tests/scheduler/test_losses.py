@@ -32,6 +32,11 @@ async def phase(stage: Stage) -> str:
     return str((await stage.group("a"))["status"]["phase"])
 
 
+async def newest_word(stage: Stage) -> str:
+    conditions = (await stage.group("a"))["status"]["conditions"]
+    return str(max(conditions, key=lambda condition: condition["lastTransitionTime"])["type"])
+
+
 async def complaints(stage: Stage) -> list[str]:
     """What is told of a gang that lacks something; of one whose pods are being bound it is said that it is ready."""
     events = (await stage.client.list(EVENT)).items
@@ -71,6 +76,23 @@ def test_of_a_gang_whose_lost_pod_is_made_again_at_once_nobody_hears_that_it_lac
             await asyncio.sleep(0.4)
         assert await never_heard_of_a_loss(stage)
         assert await phase(stage) == "Running"
+
+    after_running(script)
+
+
+def test_the_newest_word_about_a_gang_is_the_one_that_holds() -> None:
+    async def script(stage: Stage) -> None:
+        for _ in range(2):
+            await end_pod(stage, "a-t-0", "Failed")
+            await asyncio.sleep(5.0)
+            assert await newest_word(stage) == "Unschedulable"
+            await stage.client.delete(POD, "a-t-0", "default", grace_seconds=0)
+            await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+            await stage.until_bound("a-t-0")
+            await end_pod(stage, "a-t-0", "Running")
+            await asyncio.sleep(5.0)
+            assert await phase(stage) == "Running"
+            assert await newest_word(stage) == "Scheduled"
 
     after_running(script)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hekla.api.meta import Key
 from hekla.api.scheduling import PodGroupPhase
 from hekla.scheduler.patches import group_status
@@ -32,8 +34,8 @@ def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int =
     return group_status(row, outcome, "cycle-2", NOW)
 
 
-def entry(type_: str, message: str = "", cycle: str = "cycle-1") -> dict[str, str]:
-    found = {"type": type_, "status": "True", "transitionID": cycle, "lastTransitionTime": NOW, "reason": "r"}
+def entry(type_: str, message: str = "", cycle: str = "cycle-1", since: str = NOW) -> dict[str, str]:
+    found = {"type": type_, "status": "True", "transitionID": cycle, "lastTransitionTime": since, "reason": "r"}
     return {**found, "message": message} if message else found
 
 
@@ -60,3 +62,21 @@ def test_a_condition_takes_the_place_of_the_earlier_one_of_its_type_and_leaves_t
     condition = GroupCondition("Unschedulable", "r", "new")
     patch = status_after(status, PodGroupPhase.INQUEUE, condition=condition)
     assert patch == {"conditions": [entry("Unschedulable", "new", "cycle-2"), entry("Scheduled")]}
+
+
+def test_a_condition_is_written_again_when_something_else_has_been_said_since() -> None:
+    earlier = "2029-12-31T23:00:00Z"
+    status = {
+        "phase": "Running",
+        "running": 2,
+        "conditions": [entry("Scheduled", since=earlier), entry("Unschedulable")],
+    }
+    condition = GroupCondition("Scheduled", "r", "")
+    patch = status_after(status, PodGroupPhase.RUNNING, running=2, condition=condition)
+    assert patch == {"conditions": [entry("Scheduled", cycle="cycle-2"), entry("Unschedulable")]}
+
+
+@pytest.mark.parametrize(("phase", "said"), [("Running", "Scheduled"), ("Inqueue", "Unschedulable")])
+def test_of_two_conditions_of_one_second_the_one_holds_that_the_phase_bears_out(phase: str, said: str) -> None:
+    status = {"phase": phase, "conditions": [entry("Scheduled"), entry("Unschedulable")]}
+    assert status_after(status, PodGroupPhase(phase), condition=GroupCondition(said, "r", "")) is None

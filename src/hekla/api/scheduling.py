@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
@@ -40,3 +42,17 @@ class QueueState(StrEnum):
     CLOSED = "Closed"
     CLOSING = "Closing"
     UNKNOWN = "Unknown"
+
+
+def last_word(conditions: Iterable[Mapping[str, Any]], phase: str | None) -> Mapping[str, Any] | None:
+    """Which of a PodGroup's conditions holds; they stay when the other has become true.
+
+    Of two of one second it is the one that the phase bears out.
+    """
+    runs = phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
+    said = (one for one in conditions if one.get("status") == "True")
+    return max(said, key=lambda one: (str(one.get("lastTransitionTime") or ""), is_good(one) == runs), default=None)
+
+
+def is_good(condition: Mapping[str, Any]) -> bool:
+    return bool(condition.get("type") == PodGroupCondition.SCHEDULED)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
+from hekla.api.scheduling import PodGroupPhase, last_word
 from hekla.scheduler.plan import GroupCondition, GroupOutcome, QueueOutcome
 from hekla.scheduler.rows import Condition, Pod, PodGroup, Queue, show_amount
 
@@ -32,7 +33,7 @@ def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) 
         if (row.status.get(name) or 0) != count:
             patch[name] = count or None
     conditions = list(row.status.get("conditions") or ())
-    if outcome.condition is not None and not _is_said(conditions, outcome.condition):
+    if outcome.condition is not None and not _is_said(conditions, outcome.condition, outcome.phase):
         patch["conditions"] = _with_condition(conditions, outcome.condition, cycle_id, now)
     return patch or None
 
@@ -79,13 +80,13 @@ def shown_amounts(outcome: QueueOutcome) -> dict[str, str]:
     return {name: show_amount(name, amount) for name, amount in outcome.allocated.items()}
 
 
-def _is_said(conditions: list[Mapping[str, Any]], wanted: GroupCondition) -> bool:
-    """Whether one of the conditions says all of `wanted`."""
-    same = (wanted.type, "True", wanted.reason, wanted.message)
-    return any(
-        same == (known.get("type"), known.get("status"), known.get("reason"), known.get("message") or "")
-        for known in conditions
-    )
+def _is_said(conditions: list[Mapping[str, Any]], wanted: GroupCondition, phase: PodGroupPhase) -> bool:
+    """Whether the last word is all of `wanted`; one that was said before something else has to be said again."""
+    last = last_word(conditions, phase)
+    if last is None:
+        return False
+    said = (last.get("type"), last.get("reason"), last.get("message") or "")
+    return said == (wanted.type, wanted.reason, wanted.message)
 
 
 def _with_condition(

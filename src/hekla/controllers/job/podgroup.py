@@ -11,7 +11,7 @@ from hekla.api.batch import PARTITION_ID, TASK_SPEC
 from hekla.api.kinds import JOB, POD_GROUP, Obj
 from hekla.api.meta import annotations_of, labels_of, owner_reference
 from hekla.api.pod_resources import Amounts, add, as_text, quota_usage
-from hekla.api.scheduling import PodGroupCondition, PodGroupPhase
+from hekla.api.scheduling import is_good, last_word
 from hekla.controllers.job.model import Job, Task
 from hekla.controllers.job.pods import group_name
 
@@ -158,19 +158,11 @@ def _subgroup(task: Task) -> Obj:
 
 def complaint(group: Obj) -> tuple[str, str] | None:
     """Type and message of the last word about a gang; None when it was that it is scheduled, or there is none."""
-    conditions = [one for one in (group.get("status") or {}).get("conditions") or () if one.get("status") == "True"]
-    if not conditions:
-        return None
-    # Of two words of one second the last is the one that the phase bears out.
-    runs = (group.get("status") or {}).get("phase") in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
-    last = max(conditions, key=lambda one: (str(one.get("lastTransitionTime") or ""), _is_good(one) == runs))
-    if _is_good(last):
+    status = group.get("status") or {}
+    last = last_word(status.get("conditions") or (), status.get("phase"))
+    if last is None or is_good(last):
         return None
     return str(last.get("type", "")), str(last.get("message", ""))
-
-
-def _is_good(condition: Obj) -> bool:
-    return bool(condition.get("type") == PodGroupCondition.SCHEDULED)
 
 
 def pending_message(job: Job, group: Obj) -> str | None:
