@@ -229,7 +229,22 @@ def test_groups_that_are_gone_are_forgotten_though_nobody_looks() -> None:
         world.add({"groups": [{"name": name, **waiting} for name in crowd]})
         metrics.cycle_done(world.cycle(), Timings(None), 0.0)
         assert set(crowd) <= {key.name for key in metrics.jobs}
-    assert [key.name for key in metrics.jobs] == [key.name for key in metrics.retries] == ["last"]
+    assert [key.name for key in metrics.jobs] == ["last"]
+
+
+def test_a_group_made_again_under_its_name_is_another_one() -> None:
+    metrics = SchedulerMetrics(SystemClock())
+    world = Miniature()
+    world.add({"queues": [{"name": "default"}, {"name": "other"}], "nodes": [{"name": "n1", "cpu": 1}]})
+    for queue, cycles in (("default", 3), ("other", 2)):
+        world.add({"groups": [{"name": "a", "queue": queue, "cpu": 9, "pods": 1, "phase": "Inqueue"}]})
+        for _ in range(cycles):
+            metrics.cycle_done(world.cycle(), Timings(None), 0.0)
+    value = metrics.registry.get_sample_value
+    labels = {"job_name": "a", "job_namespace": "test"}
+    assert value("volcano_job_retry_counts", {"job_id": "test/a"}) == 2
+    assert value("volcano_e2e_job_scheduling_start_time", {**labels, "queue": "other"}) is not None
+    assert value("volcano_e2e_job_scheduling_start_time", {**labels, "queue": "default"}) is None
 
 
 # Type and labels of each, as upstream's own page has them.

@@ -7,7 +7,6 @@ somebody asks, so that it costs nothing otherwise and series of what is gone are
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -19,6 +18,7 @@ from hekla.api.scheduling import PodGroupCondition
 from hekla.clock import Clock
 from hekla.metrics import plain_counter
 from hekla.scheduler.plan import GroupOutcome, Placement, Plan
+from hekla.scheduler.rows import PodGroup
 from hekla.scheduler.timings import Timings
 
 _PREFIX = "volcano_"
@@ -53,7 +53,6 @@ class SchedulerMetrics:
         self.registry = CollectorRegistry()
         self.last: Plan | None = None
         self.jobs: dict[Key, JobFigures] = {}
-        self.retries: Tally[Key] = Tally()
         self.attempts = self.victims = 0  # of preempting
         self._cycle = self._histogram("e2e_scheduling_latency", "One whole cycle.", exponential(1, 5000, 20))
         self._open = self._histogram("open_session_duration", "Opening a cycle.", exponential(1, 5000, 20))
@@ -102,9 +101,8 @@ class SchedulerMetrics:
         """Keep figures only of groups that the last cycle knew."""
         groups, resting = (self.last.groups, self.last.resting) if self.last is not None else ((), ())
         alive = {*(outcome.group.row.key for outcome in groups), *(group.row.key for group in resting)}
-        for table in (self.jobs, self.retries):
-            for key in [key for key in table if key not in alive]:
-                del table[key]
+        for key in [key for key in self.jobs if key not in alive]:
+            del self.jobs[key]
 
     def watched(self, created: float) -> None:
         self._reached("Watched", [created])
@@ -114,7 +112,7 @@ class SchedulerMetrics:
         now, row = self._clock.now().timestamp(), placement.group.row
         self._reached("Assumed", [pod.created for pod, _ in placement.pairs()])
         self._attempts.labels("scheduled").inc(len(placement))
-        figures = self.jobs.setdefault(row.key, JobFigures(row.queue, now))
+        figures = self._figures_of(row, now)
         figures.last, figures.milliseconds = now, (now - row.created) * 1000
         self._job.observe(figures.milliseconds)
 
@@ -132,13 +130,18 @@ class SchedulerMetrics:
     def _note_groups(self, groups: Iterable[GroupOutcome]) -> None:
         now = self._clock.now().timestamp()
         for outcome in groups:
-            row, lacking = outcome.group.row, is_unschedulable(outcome)
-            if lacking:
-                self.retries[row.key] += 1
-            if outcome.decision:
-                self.jobs.setdefault(row.key, JobFigures(row.queue, now))
-                if lacking:
-                    self._attempts.labels("unschedulable").inc(outcome.missing)
+            lacking = is_unschedulable(outcome)
+            if lacking or outcome.decision:
+                self._figures_of(outcome.group.row, now).retries += lacking
+            if lacking and outcome.decision:
+                self._attempts.labels("unschedulable").inc(outcome.missing)
+
+    def _figures_of(self, row: PodGroup, now: float) -> JobFigures:
+        """A group's figures, begun anew where another one had its name."""
+        figures = self.jobs.get(row.key)
+        if figures is None or figures.uid != row.uid:
+            figures = self.jobs[row.key] = JobFigures(row, now)
+        return figures
 
     def _reached(self, stage: str, created: Iterable[float]) -> None:
         now = self._clock.now().timestamp()
@@ -150,11 +153,14 @@ class SchedulerMetrics:
 
 
 class JobFigures:
-    """When a group was first looked at, when pods of it last got nodes, and how long after its creation."""
+    """When a group was first looked at, how often in vain, when pods of it last got nodes, and how long after its
+    creation."""
 
-    def __init__(self, queue: str, start: float) -> None:
-        self.queue = queue
+    def __init__(self, row: PodGroup, start: float) -> None:
+        self.uid = row.uid
+        self.queue = row.queue
         self.start = start
+        self.retries = 0
         self.last = 0.0
         self.milliseconds = 0.0
 
@@ -226,8 +232,8 @@ class _LastCycle(Collector):
         for outcome in waiting:
             tasks.add_metric((outcome.group.name,), outcome.missing)
         yield tasks
-        counts = self._metrics.retries.items()
-        samples = [({"job_id": f"{key.namespace}/{key.name}"}, count) for key, count in counts]
+        tried = ((key, job.retries) for key, job in self._metrics.jobs.items() if job.retries)
+        samples = [({"job_id": f"{key.namespace}/{key.name}"}, count) for key, count in tried]
         yield plain_counter(f"{_PREFIX}job_retry_counts", "Cycles in which a group was unschedulable.", samples)
         yield GaugeMetricFamily(f"{_PREFIX}unschedule_job_count", "Groups that lack pods.", len(waiting))
 
