@@ -314,8 +314,8 @@ def _read_node_groups(affinity: Obj) -> NodeGroups | None:
 
 def _read_group_limits(text: str) -> dict[str, Amounts] | None:
     try:
-        said = msgspec.json.decode(text or "{}", type=dict[str, dict[str, Any]])
-        return {group: read_amounts(resources) for group, resources in said.items()}
+        said = msgspec.json.decode(text or "{}", type=dict[str, dict[str, Any] | None] | None)
+        return {group: read_amounts(resources) for group, resources in (said or {}).items()}
     except ValueError:
         return None
 
