@@ -73,7 +73,8 @@ class Predicates(SchedulerPlugin, NodeFilter):
         if company is not None and self.arguments["predicate.PodAffinityEnable"]:
             self._add_by_affinity(found, company, of.kin)
         if of.claims:
-            self._add_by_what_claims_lack(found, of.claims)
+            if self.arguments["predicate.VolumeZoneEnable"] or self.arguments["predicate.VolumeBindingEnable"]:
+                self._add_by_what_claims_lack(found, of.claims)
             self._add_by_place_of_volumes(found, of.claims)
         if company is not None and self.arguments["predicate.PodTopologySpreadEnable"]:
             self._add_by_spread(found, constraints, company)
