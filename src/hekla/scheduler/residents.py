@@ -51,7 +51,8 @@ class Contender:
 class Residents:
     """The pods of some groups that hold nodes with one of `statuses` and may be made to leave.
 
-    As long as one is in use, nobody is evicted who is not among them.
+    As long as one is in use, nobody is evicted who is not among them. Pods that another scheduler has placed are not,
+    though they may be members of a gang.
     """
 
     def __init__(self, session: Session, states: Iterable[GroupState], statuses: Sequence[PodStatus]) -> None:
@@ -83,7 +84,7 @@ class Residents:
         found: list[Resident] = []
         for position in np.flatnonzero(self._is_resident[state.status]).tolist():
             line = lines.get(pods[position].node)
-            if line is not None and pods[position].preemptable:
+            if line is not None and pods[position].preemptable and pods[position].ours:
                 found.append(Resident(state, position, line, shapes[position]))
                 self._by_line.setdefault(line, []).append(found[-1])
         if found:
