@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -60,13 +61,14 @@ class Result:
             f"{scheduler:.2f} s, {scheduler / self.pods * 1000:.2f} ms",
             f"{servers} s",
             f"{self.cpu['controllers']:.1f} s" if "controllers" in self.cpu else "",
+            f"{self.cpu['driver']:.1f} s",
             f"{1 - self.unused / self.seconds / CORES:.0%}",
             f"{self.peak_mib:.0f}",
         ]
 
 
 TITLES = ["", "first create to last bound", "pods/s", "kube-scheduler's time", "scheduler CPU, per pod"]
-TITLES += ["API server / etcd CPU", "controllers CPU", "cores busy", "scheduler peak MiB"]
+TITLES += ["API server / etcd CPU", "controllers CPU", "driver CPU", "cores busy", "scheduler peak MiB"]
 
 
 def main() -> None:
@@ -258,7 +260,7 @@ async def warm_up(engine: Engine, driver: Driver) -> None:
 
 def used_by(engine: Engine) -> dict[str, float]:
     """CPU seconds so far, by what the processes are."""
-    return {what: cpu_seconds(pid) for what, pid in engine.pids.items()}
+    return {what: cpu_seconds(pid) for what, pid in {**engine.pids, "driver": os.getpid()}.items()}
 
 
 def wanted_by(engine: Engine, objs: Iterable[Obj]) -> list[Obj]:

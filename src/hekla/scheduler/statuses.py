@@ -97,7 +97,9 @@ class Statuses:
         self._recorder = recorder
         self._clock = clock
         self._times = Timetable(period)
-        self._in_flight = in_flight
+        # Jobs wait to be let in, and have hundreds of writes of their own under way: with few of these among them, most of
+        # the pods would come late.
+        self._writers = 4 * in_flight
         self._wake = wake
         # What has only to be told must not keep the server from what somebody waits for, bindings above all. Fewer at a
         # time would cost more than they save where many go in one request.
@@ -113,7 +115,7 @@ class Statuses:
         """Write until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(self._in_flight):
+                for _ in range(self._writers):
                     tasks.create_task(self._write_for_ever())
         finally:
             self._due.close()
