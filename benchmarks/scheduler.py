@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
