@@ -97,7 +97,7 @@ class Statuses:
         self._recorder = recorder
         self._clock = clock
         self._times = Timetable(period)
-        # Jobs wait to be let in, and have hundreds of writes of their own under way: with few of these among them, their
+        # Jobs wait to be let in and have hundreds of writes of their own under way: with few of these among them, their
         # pods would come late.
         self._writers = 4 * in_flight
         self._wake = wake
