@@ -86,7 +86,6 @@ def test_what_orders_queues_in_two_ways_may_not_share_a_tier() -> None:
         ("plugin", name)
         for name in (
             "tdm", "numa-aware", "usage", "extender", "rescheduling", "network-topology-aware",
-            "resource-strategy-fit",
         )
     ],
 )  # fmt: skip

@@ -314,7 +314,14 @@ class _Reader:
                 self.problems.append(f"{place}{'.' if place else ''}{name}: unknown field")
 
 
-_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+_TYPE_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+}
 
 
 def _unknown(what: str, name: str, upstream: Sequence[str], ours: Mapping[str, Any]) -> str:

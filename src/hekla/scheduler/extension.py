@@ -26,7 +26,7 @@ PairScore = Callable[["Ints | None", "Ints | int"], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A declared argument: its type (bool, int, float, str or list), its default, what raises for a wrong value."""
+    """A declared argument: its type (bool, int, float, str, list, dict), its default, what raises for a wrong value."""
 
     type: type
     default: Any

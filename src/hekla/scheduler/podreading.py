@@ -31,6 +31,7 @@ TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN = "volcano.sh/cooldown-time"
 _DIGITS = re.compile(r"[+-]?[0-9]{1,12}")
+STRATEGY, STRATEGY_WEIGHTS = "volcano.sh/resource-strategy-scoring-type", "volcano.sh/resource-strategy-weight"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _NOTHING = msgspec.Raw(b"")
 _EMPTY = (b"", b"null", b"[]", b"{}")
@@ -49,6 +50,8 @@ class Annotations(_Form):
     cooldown: str = msgspec.field(default="", name=COOLDOWN)
     queue_gate: str = msgspec.field(default="", name=scheduling.QUEUE_GATE)
     cards: str = msgspec.field(default="", name=GPU_INDEX)
+    strategy: str = msgspec.field(default="", name=STRATEGY)
+    strategy_weights: str = msgspec.field(default="", name=STRATEGY_WEIGHTS)
 
 
 class Metadata(_Form):
@@ -237,7 +240,8 @@ class PodReader:
         return found
 
     def _shape_of(self, form: PodForm, namespace: str, labels: Mapping[str, str]) -> Shape:
-        spec = form.spec or _NO_SPEC
+        spec, said = form.spec or _NO_SPEC, form.metadata.annotations or _NO_ANNOTATIONS
+        strategy = (said.strategy, said.strategy_weights)
         affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
         sizes = _sizes(form.status or _NO_STATUS)
         key = (
@@ -252,6 +256,7 @@ class PodReader:
             bytes(spec.tolerations),
             bytes(spec.resource_claims),
             sizes,
+            strategy,
             # What a pod wants of others may depend on what it is itself.
             (namespace, bytes(form.metadata.labels)) if affinity or spread else None,
         )
@@ -259,7 +264,8 @@ class PodReader:
         if shape is None:
             if len(self._by_bytes) >= 4 * _SPARE:
                 self._by_bytes.clear()
-            shape = self._by_bytes[key] = self._shapes.shape_of(with_sizes(_opened(spec), sizes), namespace, labels)
+            opened = with_sizes(_opened(spec), sizes)
+            shape = self._by_bytes[key] = self._shapes.shape_of(opened, namespace, labels, strategy)
         return shape
 
 

@@ -233,15 +233,21 @@ class Shapes:
     """Interns shapes and constraints. Nothing refers to a shape no pod has any more, so `keep` drops the rest."""
 
     def __init__(self) -> None:
-        self._shapes: dict[tuple[bytes, Company | None], Shape] = {}
+        self._shapes: dict[tuple[bytes, Company | None, tuple[str, str]], Shape] = {}
         self._constraints: dict[tuple[bytes, Company | None], Constraints] = {}
 
-    def shape_of(self, spec: Obj, namespace: str = "", labels: Mapping[str, str] | None = None) -> Shape:
+    def shape_of(
+        self,
+        spec: Obj,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        strategy: tuple[str, str] = ("", ""),
+    ) -> Shape:
         company = read_company(spec, namespace, labels or {})
-        key = (_shape_key(spec), company)
+        key = (_shape_key(spec), company, strategy)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = self._read(spec, company)
+            shape = self._shapes[key] = self._read(spec, company, strategy)
         return shape
 
     def keep(self, shapes: Iterable[Shape]) -> None:
@@ -253,7 +259,7 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def _read(self, spec: Obj, company: Company | None) -> Shape:
+    def _read(self, spec: Obj, company: Company | None, strategy: tuple[str, str]) -> Shape:
         request = _pod_request(spec, assume=False)
         assumed = _pod_request(spec, assume=True)
         return Shape(
@@ -262,6 +268,7 @@ class Shapes:
             assumed_memory=assumed.get(MEMORY, 0.0),
             best_effort=not any(amount > 0 for amount in request.values()),
             constraints=self._constraints_of(spec, company),
+            strategy=strategy,
         )
 
     def _constraints_of(self, spec: Obj, company: Company | None) -> Constraints:

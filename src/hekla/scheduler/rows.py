@@ -115,6 +115,8 @@ class Shape:
     assumed_memory: float
     best_effort: bool
     constraints: Constraints
+    # How its nodes are to be filled, and with which weights: what pods are annotated with.
+    strategy: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)

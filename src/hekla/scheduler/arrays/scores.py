@@ -67,6 +67,31 @@ class Fullness:
         return np.where(overflow, 0.0, total / weights * 100 * self.weight if weights else 0.0)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Allotment:
+    """0 … 100 times the weight: nodes that would be full in some of what a pod asks for and roomy in the rest.
+
+    0 where it would overflow.
+    """
+
+    allocatable: Floats
+    used: Floats
+    asked: Sequence[tuple[int, float, float, bool]]  # column, amount, weight, whether full is better
+    weight: float
+
+    def __call__(self, lines: Ints | None, placed: Ints | int) -> Floats:
+        total = np.zeros(len(self.used) if lines is None else len(lines))
+        overflow = np.zeros(len(total), dtype=bool)
+        for column, amount, weight, fill in self.asked:
+            capacity = _at(self.allocatable, column, lines)
+            after = _at(self.used, column, lines) + amount * (placed + 1)
+            taken = after / np.where(capacity > 0, capacity, np.inf)
+            total += (taken if fill else 1 - taken) * weight
+            overflow |= after > capacity
+        weights = sum(weight for _, _, weight, _ in self.asked)
+        return np.where(overflow, 0.0, total / weights * 100 * self.weight if weights else 0.0)
+
+
 def _at(table: Floats, column: int, lines: Ints | None) -> Floats:
     values = table[:, column]
     return values if lines is None else values[lines]
