@@ -122,7 +122,7 @@ class Life:
 
 
 class _Nobody:
-    def event(self, *_: object) -> None:
+    def event(self, *_: object, **__: object) -> None:
         """Events are made and told to nobody."""
 
 

@@ -55,4 +55,7 @@ def test_the_story_of_a_job_has_its_end(cluster: LocalCluster) -> None:
     pod = [reason for about, reason in told_all if about == "pod/ends-t-0"]
     assert pod.index("Scheduled") < pod.index("Started") < pod.index("Error")
     assert told_all[-1] == ("job/ends", "Failed")
+    # Steps on the way to being placed are nothing to warn a reader of.
+    assert [reason for about, reason in told_all if about.startswith("podgroup/")] == ["Scheduled"]
+    assert "0/0 tasks in gang unschedulable" in cluster.hekla("events", "ends", "--output", "json").stdout
     assert "Container main ended with exit code 3" in cluster.hekla("events", "ends").stdout

@@ -16,6 +16,10 @@ DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 
 
+# The `action` of an Event about a group that has been let in, or has had pods placed: nothing is wrong with it.
+GROUP_STEP = "Step"
+
+
 class PodGroupPhase(StrEnum):
     PENDING = "Pending"
     INQUEUE = "Inqueue"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 
 import click
 
 from hekla.api.batch import JobPhase
-from hekla.api.kinds import EVENT, JOB, Obj
+from hekla.api.kinds import EVENT, JOB, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, revision_of, uid_of
+from hekla.api.scheduling import GROUP_STEP
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.named import pods_of
 from hekla.cli.output import age, print_table
@@ -37,7 +39,9 @@ def events(cluster: ClusterOptions, job: str, output: str) -> None:
         click.echo(f"Nothing has been said about {job} yet.")
     else:
         now = SystemClock().now()
-        print_table(["AGE", "TYPE", "ABOUT", "REASON", "MESSAGE"], [_row(event, now) for event in found])
+        print_table(
+            ["AGE", "TYPE", "ABOUT", "REASON", "MESSAGE"], [_row(event, now) for event in _worth_reading(found)]
+        )
 
 
 async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
@@ -52,6 +56,12 @@ async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
         if event["involvedObject"].get("uid") in about or event["involvedObject"].get("name") == group
     ]
     return sorted([*mine, *_phases(job), *(end for pod in pods for end in _ends(pod))], key=_order)
+
+
+def _worth_reading(story: Sequence[Obj]) -> list[Obj]:
+    """Without the steps of a group, warnings by their type, that it has got beyond."""
+    group = [event for event in story if event["involvedObject"]["kind"] == POD_GROUP.kind]
+    return [event for event in story if event.get("action") != GROUP_STEP or event is group[-1]]
 
 
 def _phases(job: Obj) -> list[Obj]:

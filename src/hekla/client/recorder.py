@@ -55,8 +55,8 @@ class Recorder:
         self._wake = asyncio.Event()
         self._recorded: OrderedDict[_Fingerprint, _Recorded] = OrderedDict()
 
-    def event(self, regarding: Obj, type_: str, reason: str, message: str) -> None:
-        """Say `message` about an object (which needs apiVersion, kind and metadata)."""
+    def event(self, regarding: Obj, type_: str, reason: str, message: str, *, action: str = "") -> None:
+        """Say `message` about an object (which needs apiVersion, kind and metadata), and for programs what was done."""
         meta = regarding["metadata"]
         message = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
         reference = {
@@ -86,6 +86,8 @@ class Recorder:
             "reportingComponent": self._component,
             "reportingInstance": self._host,
         }
+        if action:
+            event["action"] = action
         fingerprint = (str(reference["kind"]), str(reference["uid"] or meta["name"]), type_, reason, message)
         self._waiting.append((fingerprint, event))
         self._wake.set()

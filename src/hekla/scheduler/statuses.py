@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from hekla.api.kinds import POD, POD_GROUP, QUEUE
 from hekla.api.meta import timestamp
+from hekla.api.scheduling import GROUP_STEP
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
@@ -316,7 +317,8 @@ class Statuses:
         is_new = is_told_again(self._told.get(key), told.reason, told.message, now)
         if is_new and (allowance is None or allowance.take(now)):
             _remember(self._told, key, Told(told.message, now))
-            self._recorder.event(group_reference(row), told.type, told.reason, told.message)
+            action = GROUP_STEP if told.passing else ""
+            self._recorder.event(group_reference(row), told.type, told.reason, told.message, action=action)
 
     def _as_it_is(self, row: PodGroup) -> PodGroup | None:
         """The group as it is now; None if it is gone, be there another one by its name or not."""
