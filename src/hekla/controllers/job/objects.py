@@ -53,9 +53,10 @@ class ObjectKeeper:
 
         Without `verify`, what was made once is believed to be still there.
         """
-        for want in wanted:
+        for position, want in enumerate(wanted):
             made = self._made.setdefault(job.uid, {})
-            if verify or not made:
+            # At the first only: one that is lost while others are looked for is to be asked for again.
+            if position == 0 and (verify or not made):
                 self._asked[job.uid] = self._clock.monotonic()
             key, print_ = (want.kind.resource, name_of(want.obj)), msgspec.json.encode(want.obj)
             if verify or made.get(key) != print_:
