@@ -233,3 +233,27 @@ def test_however_many_there_are_what_admission_looks_up_is_decoded_once() -> Non
         assert all(one is other for one, other in zip(first, second, strict=True))
 
     with_server(script)
+
+
+def test_a_job_may_have_headers_and_kernel_parameters_that_are_empty() -> None:
+    """Their value has to be there, be it empty; that of a variable has not."""
+    get = {"port": 80, "httpHeaders": [{"name": "X-Empty", "value": ""}]}
+    main = make.container(livenessProbe={"httpGet": get}, env=[{"name": "EMPTY", "value": ""}])
+    tuned = {"sysctls": [{"name": "kernel.domainname", "value": ""}]}
+
+    async def script(rig: Rig) -> None:
+        for crd in load_crds():
+            await rig.client.create(CUSTOM_RESOURCE_DEFINITION, crd)
+        queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}}
+        await rig.client.create(QUEUE, queue)
+        await rig.client.patch(QUEUE, "default", {"status": {"state": "Open"}}, subresource="status")
+        wish = make.new_job("demo", make.task("a", pod={"containers": [main], "securityContext": tuned}))
+        made = (await rig.client.create(JOB, wish))["spec"]["tasks"][0]["template"]["spec"]
+        assert made["containers"][0]["livenessProbe"]["httpGet"] == get
+        assert made["containers"][0]["env"] == [{"name": "EMPTY"}]
+        assert made["securityContext"] == tuned
+        wrong = make.new_job("wrong", make.task("a", pod={"containers": [main], "securityContext": {"sysctls": [3]}}))
+        with pytest.raises(Invalid):
+            await rig.client.create(JOB, wrong)
+
+    with_server(script, admission=VolcanoAdmission)

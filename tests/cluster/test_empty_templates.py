@@ -40,7 +40,7 @@ ACCEPTED = (
     r"volumes/name=.*/ephemeral/volumeClaimTemplate/(metadata|spec/volumeMode)",
     r"volumes/name=.*/projected/sources",  # null for none
     r"imagePullSecrets/0/name|.*/ports/(name=|containerPort=80)",  # no name or an empty one
-    r"securityContext/sysctls/.*/value|.*/httpHeaders/.*/value|.*/sleep/seconds|.*/preference",  # zero or nothing
+    r".*/sleep/seconds|.*/preference",  # zero or nothing
 )
 
 

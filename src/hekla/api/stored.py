@@ -18,6 +18,8 @@ _MAPS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "opti
 _AMOUNTS = frozenset({"limits", "overhead", "requests"})
 _AMOUNT = frozenset({"divisor", "sizeLimit"})
 _DURATIONS = frozenset({"runningEstimate", "timeout"})
+# Lists of names with values: these are always written, unlike the value of a variable.
+_VALUED = frozenset({"httpHeaders", "sysctls"})
 _TOLD_APART = frozenset(
     {
         # of a Job and its tasks
@@ -96,6 +98,8 @@ def _field(name: str, value: Any) -> Any:
         return canonical(value)
     if name in _DURATIONS and isinstance(value, str):
         return canonical_duration(value)
+    if name in _VALUED and isinstance(value, list):
+        return [{"value": "", **as_stored(item)} if isinstance(item, dict) else item for item in value]
     return as_stored(value)
 
 
