@@ -5,20 +5,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import deepcopy
 from typing import Any
 
 from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD, SECRET, Kind, Obj
+from hekla.client.rest import Client
+from hekla.client.transport import Answer, Request, Transport
+from hekla.errors import Disconnected, Expired
 from hekla.local import builtins
 from tests.apiserver.rig import WIDGET, WIDGETS, Rig, config_map, widget, with_server
+from tests.transports import Relay
 
 QUIET = 30.0
 
 
-def with_builtins(script: Callable[[Rig], Awaitable[None]]) -> None:
+class Blind(Relay):
+    """While it is `blind`, neither lists nor watches of Secrets come through, and what was watched has expired."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.blind = False
+
+    async def send(self, request: Request) -> Answer:
+        if self.blind and request.place == "GET /api/v1/secrets":
+            raise Disconnected("blind")
+        return await super().send(request)
+
+    async def passed_on(self, path: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            if self.blind and path.startswith("/api/v1/secrets?"):
+                raise Expired("blind")
+            yield chunk
+
+
+def with_builtins(
+    script: Callable[[Rig], Awaitable[None]], connect: Callable[[Rig], Client] = lambda rig: rig.client
+) -> None:
     async def main(rig: Rig) -> None:
-        running = asyncio.create_task(builtins.run(rig.client, clock=rig.clock, rng=random.Random(2)))
+        running = asyncio.create_task(builtins.run(connect(rig), clock=rig.clock, rng=random.Random(2)))
         try:
             await script(rig)
         finally:
@@ -66,6 +91,29 @@ def test_an_owner_of_the_same_name_is_not_the_same_owner() -> None:
         assert await exists(rig, CONFIG_MAP, "child", "owner") == [False, True]
 
     with_builtins(script)
+
+
+def test_dependents_of_an_owner_that_came_and_went_unseen_go_too() -> None:
+    """While the watch of its kind was broken the server said that it was there, and nobody said that it had gone."""
+    lines: list[Blind] = []
+
+    async def script(rig: Rig) -> None:
+        (line,) = lines
+        await asyncio.sleep(QUIET)
+        line.blind = True
+        owner = await rig.client.create(SECRET, {"metadata": {"name": "owner", "namespace": "default"}})
+        await rig.client.create(CONFIG_MAP, owned("child", owner, kind="Secret"))
+        await asyncio.sleep(QUIET)
+        await rig.client.delete(SECRET, "owner", "default")
+        line.blind = False
+        await asyncio.sleep(QUIET)
+        assert await exists(rig, CONFIG_MAP, "child") == [False]
+
+    def connect(rig: Rig) -> Client:
+        lines.append(Blind(rig.client.transport))
+        return Client(lines[0])
+
+    with_builtins(script, connect)
 
 
 def test_one_owner_left_is_enough() -> None:

@@ -26,6 +26,7 @@ log = get_logger("garbage")
 _WORKERS = 20
 _ABSENT_KEPT = 1000
 _DISCOVERY_RETRY_SECONDS = 1.0
+_UNSEEN_OWNER_SECONDS = 5.0
 
 
 class UnknownOwner(HeklaError):
@@ -136,6 +137,8 @@ class GarbageCollector:
             return False
         found = await self._client.find(kind, owner["name"], item.namespace or None)
         if found is not None and found["metadata"]["uid"] == uid:
+            # Until it is seen, nobody tells of its going: with a list it may be missed altogether.
+            self._queue.add_after(item.uid, _UNSEEN_OWNER_SECONDS)
             return False
         # Uids never come back: what is gone once need not be asked for again.
         self._absent[uid] = None
