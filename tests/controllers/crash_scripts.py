@@ -19,6 +19,7 @@ from hekla.api.kinds import (
     QUEUE,
     SECRET,
     SERVICE,
+    Obj,
 )
 from hekla.api.meta import annotations_of, name_of, uid_of
 from tests import make
@@ -313,6 +314,35 @@ async def is_terminated(bench: Bench) -> Summary:
     return await summary(bench)
 
 
+async def restarts_a_task_in_vain_when_its_gang_is_lost(bench: Bench) -> Summary:
+    return await _loses_its_gang(bench, make.policy("Unknown", "RestartTask"))
+
+
+async def restarts_some_time_after_its_gang_is_lost(bench: Bench) -> Summary:
+    return await _loses_its_gang(bench, make.policy("Unknown", "RestartJob", timeout="30s"))
+
+
+async def restarts_a_task_some_time_after_it_fails(bench: Bench) -> Summary:
+    frail = make.task("frail", 2, maxRetry=2, policies=[make.policy("TaskFailed", "RestartTask", timeout="5s")])
+    await bench.create(make.new_job("demo", frail, make.task("firm", 1), plugins=PLUGINS))
+    await bench.until_running(3)
+    status = {"phase": "Running", "containerStatuses": [{**make.container_status("Running"), "restartCount": 2}]}
+    await bench.client.patch(POD, "demo-frail-0", {"status": status}, "default", subresource="status")
+    await bench.settle()
+    await bench.until_running(3)
+    return await summary(bench)
+
+
+async def _loses_its_gang(bench: Bench, policy: Obj) -> Summary:
+    await bench.create(make.new_job("demo", make.task("worker", 2), policies=[policy], plugins=PLUGINS))
+    await bench.until_running(2)
+    (group,) = bench.store.objects(POD_GROUP)
+    await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Unknown"}}, "default")
+    for _ in range(3):
+        await bench.settle()
+    return await summary(bench)
+
+
 def _state(bench: Bench, queue: str) -> str:
     found = bench.store.object(QUEUE, queue) or {}
     return str((found.get("status") or {}).get("state") or "")
@@ -344,5 +374,8 @@ SCRIPTS: dict[Callable[[Bench], Awaitable[Summary]], Summary] = {
     is_deleted_while_it_scales: NOTHING,
     is_deleted_while_its_chain_goes_on: NOTHING,
     is_deleted_and_made_again: {"phase": "Running", "retryCount": None, "owners": 1, "of the old": False},
+    restarts_a_task_in_vain_when_its_gang_is_lost: {"phase": "Running", "retryCount": 1, "running": 2},
+    restarts_some_time_after_its_gang_is_lost: {"phase": "Running", "retryCount": 1, "running": 2},
+    restarts_a_task_some_time_after_it_fails: {"phase": "Running", "retryCount": 1, "running": 3},
     is_terminated: {"phase": "Terminated", "retryCount": None, "pods": {}, "PodGroup": 0, "Service": 0, "Command": 0},
 }

@@ -25,6 +25,10 @@ JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
 # Ours: on a pod made in place of an evicted one whose delayed answer is still waiting; the moment of the eviction.
 EVICTED_AT = "hekla.dev/evicted-at"
+# Ours: on a pod, or a PodGroup that lost pods, whose delayed answer is waiting and that does not tell since when.
+WAITING_SINCE = "hekla.dev/waiting-since"
+# Ours: on a PodGroup that lost pods and outlives the answer to that.
+ANSWERED = "hekla.dev/answered"
 
 
 class JobPhase(StrEnum):

@@ -81,6 +81,44 @@ def test_a_delayed_answer_is_called_off_when_the_gang_has_mended_itself() -> Non
     on_bench(script)
 
 
+def test_a_delayed_answer_to_a_lost_gang_survives_a_restart_of_the_controller() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("Unknown", "AbortJob", timeout="150s")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        (group,) = await bench.client.find_all(POD_GROUP, "default")
+        await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Unknown"}}, "default")
+        for _ in range(2):
+            await bench.settle()
+            await bench.stop_controllers()
+            bench.start_controllers()
+        assert bench.phase("demo") == "Running"
+        await bench.settle()
+        assert bench.phase("demo") == "Aborted"
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("timeout", ["", "10s"])
+def test_a_lost_gang_is_answered_once_each_time_it_is_lost_whoever_is_there_to_see_it(timeout: str) -> None:
+    async def script(bench: Bench) -> list[int]:
+        policies = [make.policy("Unknown", "RestartTask", **({"timeout": timeout} if timeout else {}))]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        (group,) = await bench.client.find_all(POD_GROUP, "default")
+        retries = []
+        for phase in ("Unknown", "Running", "Unknown"):
+            await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": phase}}, "default")
+            await bench.settle()
+            await bench.stop_controllers()
+            bench.start_controllers()
+            await bench.settle()
+            retries.append(bench.job("demo")["status"]["retryCount"])
+        return retries
+
+    assert on_bench(script)[0] == [1, 1, 2]
+
+
 def test_without_a_partition_there_is_none_to_restart() -> None:
     async def script(bench: Bench) -> None:
         policies = [make.policy("PodFailed", "RestartPartition")]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import EntryPoint
 
-from hekla.api.batch import JobAction, JobEvent, JobPhase
+from hekla.api.batch import ANSWERED, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import (
@@ -108,7 +108,8 @@ class JobController:
         # 2. What has happened, and what do Commands and policies say to it?
         command = await self._commands.next(job)
         waiting = self._waiting.pop(job.uid, None) or Waiting()
-        decision = decide(job, scene.pods, scene.group_phase, waiting, self._clock.now())
+        now, lost_since = self._clock.now(), scene.lost_since
+        decision = decide(job, scene.pods, scene.unanswered_phase, waiting, now, lost_since=lost_since)
         if waiting.holds:
             self._waiting[job.uid] = waiting
         for reply in decision.announce:
@@ -129,6 +130,7 @@ class JobController:
         if kills:
             await self._kill(scene, order)
         else:
+            await self._write.note_waiting(job, scene.group, decision.unwritten)
             await self._sync(scene, decision.evicted, uid_of(command) if command else "")
         # 5. A Command goes once what it asked for is written down.
         if command:
@@ -155,6 +157,9 @@ class JobController:
         await self._write.mark_pods(scene.job, [pod for pod in targets if pod.uid != trigger])
         await self._write.status(scene.job, status, killed=True)
         await self._write.mark_pods(scene.job, [pod for pod in targets if pod.uid == trigger])
+        if scene.group is not None and order.occurrence is not None and order.occurrence.event == JobEvent.UNKNOWN:
+            # The group stays Unknown; once is enough for each time it becomes so.
+            await self._write.annotate_group(scene.job, scene.group, {ANSWERED: "true"})
         await self._write.delete_pods(scene.job, targets)
 
     async def _kill_all(self, scene: Scene, order: Order, targets: list[Pod], status: Obj) -> None:

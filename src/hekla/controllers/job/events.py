@@ -8,6 +8,7 @@ no longer there, or one whose replacement says so and has not run yet.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from hekla.api.batch import JobEvent
@@ -19,9 +20,13 @@ from hekla.controllers.job.pods import is_left_over, pod_name
 from hekla.controllers.job.policy import Occurrence, answers_waiting_pods
 
 
-def occurrences(job: Job, pods: list[Pod], group_phase: str) -> list[Occurrence]:
-    """Every job event that still wants an answer, the one to answer first in front."""
-    lost = [Occurrence(JobEvent.UNKNOWN, job.version)] if group_phase == PodGroupPhase.UNKNOWN else []
+def occurrences(job: Job, pods: list[Pod], group_phase: str, lost_since: datetime | None = None) -> list[Occurrence]:
+    """Every job event that still wants an answer, the one to answer first in front.
+
+    `lost_since` is the moment noted on a group that lost pods.
+    """
+    is_lost = group_phase == PodGroupPhase.UNKNOWN
+    lost = [Occurrence(JobEvent.UNKNOWN, job.version, since=lost_since)] if is_lost else []
     if not pods and not _counted(job):
         # To pods that are not there, and were not, nothing has happened.
         return lost
@@ -59,7 +64,7 @@ def _of_pod(job: Job, pod: Pod, event: JobEvent) -> Occurrence:
 def _since(pod: Pod, event: JobEvent) -> datetime | None:
     """When it happened, as far as the pod tells: not since when a task is failing whose pods go on."""
     moments = {JobEvent.POD_PENDING: pod.created, JobEvent.POD_EVICTED: pod.evicted, JobEvent.TASK_FAILED: None}
-    return moments.get(event, pod.finished)
+    return moments.get(event, pod.finished) or pod.waiting_since
 
 
 def _has_not_run(pod: Pod) -> bool:
@@ -99,7 +104,10 @@ def _task_failed(job: Job, task: Task, current: list[Pod]) -> list[Occurrence]:
     alive = [pod for pod in current if pod.task == task.name and pod.phase in (PodPhase.RUNNING, PodPhase.PENDING)]
     if not alive or sum(pod.restarts for pod in alive) < task.max_retry:
         return []
-    return [_of_pod(job, max(alive, key=lambda pod: (pod.restarts, -pod.index)), JobEvent.TASK_FAILED)]
+    worst = _of_pod(job, max(alive, key=lambda pod: (pod.restarts, -pod.index)), JobEvent.TASK_FAILED)
+    # Another of its pods may have been the worst when the waiting began.
+    noted = [pod.waiting_since for pod in alive if pod.waiting_since]
+    return [replace(worst, since=min(noted, default=None))]
 
 
 def _task_completed(job: Job, task: Task, pods: list[Pod], current: list[Pod]) -> list[Occurrence]:

@@ -23,7 +23,7 @@ from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.plugin import Configured, Wanted, plugins_at_hand
-from hekla.controllers.job.podgroup import build_pod_group, pending_message, spec_patch
+from hekla.controllers.job.podgroup import build_pod_group, outdated_notes, pending_message, spec_patch
 from hekla.controllers.job.scene import Scene
 from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims, with_claim_names
 from hekla.controllers.job.writer import JobWriter
@@ -158,6 +158,9 @@ class Groundwork:
     async def _ensure_group(self, job: Job, group: Obj | None) -> None:
         if group is not None and is_deleting(group):
             return
+        outdated = outdated_notes(group) if group is not None else {}
+        if group is not None and outdated:
+            await self._write.annotate_group(job, group, outdated)
         wanted = self._wanted_group(job)
         await self._write.put_group(job, wanted, group, None if group is None else spec_patch(wanted, group))
         message = pending_message(job, group) if group is not None else None

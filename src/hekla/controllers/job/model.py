@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC
+from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC, WAITING_SINCE
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
 from hekla.api.duration import InvalidDuration, canonical_duration, parse_duration
 from hekla.api.kinds import Obj
@@ -88,6 +88,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     finished: datetime | None
     evicted: datetime | None
     """When the pod it was made in place of was evicted, if a delayed answer to that still waits."""
+    waiting_since: datetime | None = None
+    """Since when a delayed answer waits to what happened to it, if nothing else tells."""
 
     @property
     def is_finished(self) -> bool:
@@ -140,7 +142,8 @@ def read_pod(obj: Obj) -> Pod | None:
         ready=all(container.get("ready") for container in statuses),
         created=parse_timestamp(obj["metadata"]["creationTimestamp"]),
         finished=_finished_at(every),
-        evicted=_moment(annotations.get(EVICTED_AT)),
+        evicted=read_moment(annotations.get(EVICTED_AT)),
+        waiting_since=read_moment(annotations.get(WAITING_SINCE)),
     )
 
 
@@ -148,6 +151,14 @@ def read_pods(objects: Iterable[Obj]) -> list[Pod]:
     """The pods that carry our marks, by task and index; others are not ours to count."""
     pods = [pod for pod in map(read_pod, objects) if pod is not None]
     return sorted(pods, key=lambda pod: (pod.task, pod.index, pod.name))
+
+
+def read_moment(text: str | None) -> datetime | None:
+    """The moment an annotation tells; None where it is missing, or tells none."""
+    try:
+        return parse_timestamp(text) if text else None
+    except ValueError:
+        return None
 
 
 def _is_as_written(obj: Obj, before: Obj) -> bool:
@@ -189,13 +200,6 @@ def _read_policy(policy: Obj) -> Policy:
     code = int(policy.get("exitCode") or 0)
     text = canonical_duration(policy["timeout"]) if timeout else ""
     return Policy(str(policy.get("action") or ""), frozenset(events), code, timeout, text)
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return parse_timestamp(text) if text else None
-    except ValueError:
-        return None
 
 
 def _exit_code(statuses: list[Obj]) -> int:

@@ -1,8 +1,8 @@
 """What to do with a Job now: the Command somebody issued, or the policy's answer to a job event that is due.
 
-Answers with a timeout wait here. When they are due is told from the objects where these carry the moment (a pod's
-creation, a container's end, the eviction of the pod it replaces), so that waiting goes on across a restart of the
-controller.
+Answers with a timeout wait here. When they are due is told from the objects: a pod's creation, a container's end, the
+eviction of the pod it replaces. Where these do not carry the moment it is written on them, so that waiting goes on
+across a restart of the controller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from hekla.api.batch import JobAction, JobEvent
 from hekla.controllers.job.events import occurrences
-from hekla.controllers.job.lifecycle import KILL_PHASES, TARGET_ACTIONS, Operation, operation
+from hekla.controllers.job.lifecycle import KILL_PHASES, Operation, operation
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.policy import Answer, Occurrence, answer
 
@@ -51,25 +51,35 @@ class Decision(msgspec.Struct, frozen=True):
     """The order; seconds until the next delayed one is due; and the delayed ones nobody has been told of.
 
     `evicted` are the pods whose eviction has an answer that waits, with the moment: what is made in their place must
-    remember it, until it runs.
+    remember it, until it runs. `unwritten` has what else waits since a moment that no object tells.
     """
 
     order: Order
     next_due: float | None = None
     announce: tuple[Answer, ...] = ()
     evicted: Mapping[str, datetime] = msgspec.field(default_factory=dict)
+    unwritten: tuple[tuple[Occurrence, datetime], ...] = ()
 
 
-def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: datetime) -> Decision:
+def decide(
+    job: Job,
+    pods: list[Pod],
+    group_phase: str,
+    waiting: Waiting,
+    now: datetime,
+    *,
+    lost_since: datetime | None = None,
+) -> Decision:
     """The first answer that is due and changes anything, else one that asks for no more than converging does."""
     if job.phase in KILL_PHASES:
         return Decision(CONVERGE)
-    found = [(one, answer(job, one)) for one in occurrences(job, pods, group_phase)]
+    found = [(one, answer(job, one)) for one in occurrences(job, pods, group_phase, lost_since)]
     answers = [(one, reply) for one, reply in found if reply.action != JobAction.SYNC_JOB]
     _forget_others(waiting, answers)
     next_due: float | None = None
     announce: list[Answer] = []
     evicted: dict[str, datetime] = {}
+    unwritten: list[tuple[Occurrence, datetime]] = []
     idle: list[tuple[_Mark, Order]] = []
     for one, reply in answers:
         remaining, mark = _remaining(one, reply, waiting, now), _mark(one)
@@ -81,23 +91,23 @@ def decide(job: Job, pods: list[Pod], group_phase: str, waiting: Waiting, now: d
         if remaining <= 0 and mark in waiting.answered:
             continue
         if remaining <= 0 and not converges(job, order):
-            if one.event == JobEvent.UNKNOWN and reply.action in TARGET_ACTIONS:
-                # The group stays Unknown after a target kill; once is enough for each time it becomes so.
-                waiting.answered.add(mark)
             return Decision(order, next_due, tuple(announce))
         if remaining <= 0:
             idle.append((mark, order))
             continue
         if one.event == JobEvent.POD_EVICTED and not converges(job, order):
             evicted[one.pod] = one.since or waiting.seen[mark]
+        elif one.since is None and not converges(job, order):
+            unwritten.append((one, waiting.seen[mark]))
         next_due = remaining if next_due is None else min(next_due, remaining)
     if not idle:
-        return Decision(CONVERGE, next_due, tuple(announce), evicted)
+        return Decision(CONVERGE, next_due, tuple(announce), evicted, tuple(unwritten))
     # Each is told once, and many of the same at once.
     _, first = idle[0]
     told = {mark for mark, order in idle if order.action == first.action}
     waiting.answered |= told
-    return Decision(first, 0.0 if len(told) < len(idle) else next_due, tuple(announce), evicted)
+    due = 0.0 if len(told) < len(idle) else next_due
+    return Decision(first, due, tuple(announce), evicted, tuple(unwritten))
 
 
 def converges(job: Job, order: Order) -> bool:
@@ -121,7 +131,8 @@ def _forget_others(waiting: Waiting, answers: list[tuple[Occurrence, Answer]]) -
 def _remaining(one: Occurrence, reply: Answer, waiting: Waiting, now: datetime) -> float:
     if not reply.delay:
         return 0.0
-    since = one.since or waiting.seen.setdefault(_mark(one), now)
+    # What was seen is exact; what is written about it is so to the second.
+    since = waiting.seen.get(_mark(one)) or one.since or waiting.seen.setdefault(_mark(one), now)
     return (min(since, now) + timedelta(seconds=reply.delay) - now).total_seconds()
 
 

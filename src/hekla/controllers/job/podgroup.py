@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import msgspec
 
-from hekla.api.batch import PARTITION_ID, TASK_SPEC
+from hekla.api.batch import ANSWERED, PARTITION_ID, TASK_SPEC, WAITING_SINCE
 from hekla.api.kinds import JOB, POD_GROUP, Obj
 from hekla.api.meta import annotations_of, labels_of, owner_reference
 from hekla.api.pod_resources import Amounts, add, as_text, quota_usage
-from hekla.api.scheduling import is_good, last_word
+from hekla.api.scheduling import PodGroupPhase, is_good, last_word
 from hekla.controllers.job.model import Job, Task
 from hekla.controllers.job.pods import group_name
 
@@ -47,6 +47,13 @@ def spec_patch(wanted: Obj, existing: Obj) -> Obj | None:
             stale = {key: None for key in old.get(field) or {} if key not in changed[field]}
             changed[field] = {**changed[field], **stale}
     return {"spec": changed} if changed else None
+
+
+def outdated_notes(group: Obj) -> dict[str, None]:
+    """What is noted about a group's having lost pods, to be taken off one that has found others."""
+    if (group.get("status") or {}).get("phase") == PodGroupPhase.UNKNOWN:
+        return {}
+    return {name: None for name in (WAITING_SINCE, ANSWERED) if name in annotations_of(group)}
 
 
 class _Part(msgspec.Struct, array_like=True, frozen=True):

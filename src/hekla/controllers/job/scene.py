@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
-from hekla.api.batch import JobPhase
+from hekla.api.batch import ANSWERED, WAITING_SINCE, JobPhase
 from hekla.api.kinds import Obj
-from hekla.api.meta import is_deleting
+from hekla.api.meta import annotations_of, is_deleting
 from hekla.api.scheduling import PodGroupPhase
-from hekla.controllers.job.model import Job, Pod
+from hekla.controllers.job.model import Job, Pod, read_moment
 
 _GATE_CLOSED = ("", PodGroupPhase.PENDING)
 
@@ -21,6 +23,16 @@ class Scene(msgspec.Struct, frozen=True):
     @property
     def group_phase(self) -> str:
         return phase_of(self.group)
+
+    @property
+    def unanswered_phase(self) -> str:
+        """The group's phase as far as it still wants an answer."""
+        return "" if self.group is not None and ANSWERED in annotations_of(self.group) else self.group_phase
+
+    @property
+    def lost_since(self) -> datetime | None:
+        """Since when a delayed answer waits to the group's having lost pods, where that is noted."""
+        return read_moment(annotations_of(self.group).get(WAITING_SINCE)) if self.group is not None else None
 
     @property
     def gate_is_open(self) -> bool:

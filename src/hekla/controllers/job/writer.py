@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
-from hekla.api.batch import OUT_OF_SYNC
+from hekla.api.batch import OUT_OF_SYNC, WAITING_SINCE
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import (
     Key,
@@ -19,6 +20,7 @@ from hekla.api.meta import (
     name_of,
     namespace_of,
     revision_of,
+    timestamp,
     uid_of,
 )
 from hekla.api.stored import job_spec_as_stored
@@ -31,6 +33,7 @@ from hekla.controllers.job.plugin import PluginRefused
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Place
+from hekla.controllers.job.policy import Occurrence
 from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import PodView, RevisionView, Sources, StatusView
@@ -180,6 +183,23 @@ class JobWriter:
             return
         self._runner.deleted(job.key, self._sources.groups, key_of(group), uid_of(group))
 
+    async def note_waiting(self, job: Job, group: Obj | None, waiting: Iterable[tuple[Occurrence, datetime]]) -> None:
+        """Note on a pod, or on the group, since when the answer to what happened to it waits."""
+        for one, since in waiting:
+            notes = {WAITING_SINCE: timestamp(since)}
+            if one.pod:
+                await self._annotate_pod(job, one.pod, one.pod_uid, notes)
+            elif group is not None:
+                await self.annotate_group(job, group, notes)
+
+    async def annotate_group(self, job: Job, group: Obj, notes: Mapping[str, str | None]) -> None:
+        patch = {"metadata": {"uid": uid_of(group), "annotations": notes}}
+        try:
+            written = await self._client.patch(POD_GROUP, name_of(group), patch, namespace_of(group))
+        except NotFound:
+            return
+        self._runner.wrote(job.key, self._sources.groups, written)
+
     async def put_group(self, job: Job, wanted: Obj, group: Obj | None, patch: Obj | None) -> None:
         """Create the PodGroup, or patch the one that is there."""
         try:
@@ -215,12 +235,15 @@ class JobWriter:
         return record
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
-        patch = {"metadata": {"uid": pod.uid, "annotations": {OUT_OF_SYNC: "true"}}}
+        await self._annotate_pod(job, pod.name, pod.uid, {OUT_OF_SYNC: "true"})
+
+    async def _annotate_pod(self, job: Job, name: str, uid: str, notes: Mapping[str, str]) -> None:
+        patch = {"metadata": {"uid": uid, "annotations": notes}}
         try:
-            marked = await self._client.patch(POD, pod.name, patch, job.key.namespace)
+            written = await self._client.patch(POD, name, patch, job.key.namespace)
         except NotFound:
             return
-        self._runner.wrote(job.key, self._sources.pods, marked)
+        self._runner.wrote(job.key, self._sources.pods, written)
 
     async def _delete_pod(self, job: Job, pod: Pod) -> None:
         try:
