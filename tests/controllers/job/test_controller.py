@@ -222,6 +222,52 @@ def test_a_pod_of_somebody_else_keeps_its_name_and_the_job_says_so() -> None:
     on_bench(script)
 
 
+def test_a_gang_that_was_disowned_is_the_jobs_again() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2)))
+        await bench.until_running(2)
+        (group,) = await bench.client.find_all(POD_GROUP, "default")
+        made = await bench.client.create(CONFIG_MAP, {"metadata": {"name": "note", "namespace": "default"}})
+        note = {"apiVersion": "v1", "kind": "ConfigMap", "name": "note", "uid": uid_of(made)}
+        await bench.client.patch(POD_GROUP, name_of(group), {"metadata": {"ownerReferences": [note]}}, "default")
+        await bench.settle()
+        (adopted,) = await bench.client.find_all(POD_GROUP, "default")
+        assert uid_of(adopted) == uid_of(group)
+        assert adopted["metadata"]["ownerReferences"] == [note, *group["metadata"]["ownerReferences"]]
+        for pod in bench.pods():
+            await bench.end(name_of(pod))
+        await bench.until_phase("Completed")
+        await bench.until(lambda: not bench.store.objects(POD_GROUP), "the gang goes with its end")
+
+    on_bench(script)
+
+
+def test_a_pod_that_was_disowned_is_missed_at_once_and_keeps_its_name() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2)))
+        first = {name_of(pod): uid_of(pod) for pod in await bench.until_running(2)}
+        await bench.client.patch(POD, "demo-worker-0", {"metadata": {"ownerReferences": None}}, "default")
+        await bench.settle()
+        assert bench.job("demo")["status"]["running"] == 1
+        assert any('pods "demo-worker-0" already exists' in event for event in await events(bench))
+        assert await uids(bench, POD) == first
+
+    on_bench(script)
+
+
+def test_a_pod_whose_marks_were_taken_off_is_told_of() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2)))
+        await bench.until_running(2)
+        unmarked = {"metadata": {"annotations": {"volcano.sh/job-version": None}}}
+        await bench.client.patch(POD, "demo-worker-0", unmarked, "default")
+        await bench.settle()
+        told = [event for event in await events(bench) if event.startswith("FailedCreate")]
+        assert any("demo-worker-0" in event and "volcano.sh/job-version" in event for event in told)
+
+    on_bench(script)
+
+
 @pytest.mark.parametrize("gate", ["open", "closed"])
 def test_a_delayed_answer_to_an_eviction_survives_a_restart_of_the_controller(gate: str) -> None:
     async def script(bench: Bench) -> None:

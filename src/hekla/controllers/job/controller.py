@@ -38,6 +38,7 @@ from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.orders import Order, Waiting, converges, decide
 from hekla.controllers.job.plugin import PluginRefused, recorded_plugins
+from hekla.controllers.job.podgroup import is_disowned
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
 from hekla.controllers.job.pods import Plan, group_name, plan, victims
@@ -281,7 +282,7 @@ class JobController:
         if group is None:
             # parity: groups of old releases carry the job's bare name.
             group = self._sources.groups.get(job.key.name, job.key.namespace)
-        if group is not None and not is_owned_by(group, obj):
+        if group is not None and not (is_owned_by(group, obj) or is_disowned(job, group)):
             group = None
         return Scene(job, self._pods.of(job.key.namespace, job.uid), group)
 
@@ -303,8 +304,8 @@ class JobController:
 
     def _pod_changed(self, update: Update) -> None:
         news = self._pods.update(update)
-        owner = controller_of(update.obj)
-        if owner is None or not JOB.owns_reference(owner):
+        owner = _job_behind(update)
+        if owner is None:
             return
         key = Key(namespace_of(update.obj), owner["name"])
         # A job of thousands of pods is not looked at for each of them.
@@ -317,8 +318,8 @@ class JobController:
             self.runner.enqueue_after(key, pause)
 
     def _group_changed(self, update: Update) -> None:
-        owner = controller_of(update.obj)
-        if owner is None or not JOB.owns_reference(owner):
+        owner = _job_behind(update)
+        if owner is None:
             return
         key = Key(namespace_of(update.obj), owner["name"])
         if not group_moved(update):
@@ -351,6 +352,15 @@ class JobController:
             for job in self._sources.jobs.all():
                 if (job.get("spec") or {}).get("queue") == name:
                     self.runner.enqueue(key_of(job))
+
+
+def _job_behind(update: Update) -> Obj | None:
+    """The reference to the Job that something belongs to, or belonged to until it was disowned."""
+    for obj in (update.new, update.old):
+        owner = controller_of(obj) if obj is not None else None
+        if owner is not None and JOB.owns_reference(owner):
+            return owner
+    return None
 
 
 def _records(job: Job) -> dict[str, str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from hekla.api.batch import JOB_FORWARDING
 from hekla.api.kinds import Obj
-from hekla.api.meta import annotations_of, is_deleting
+from hekla.api.meta import annotations_of, is_deleting, is_owned_by
 from hekla.api.plugin_advice import advice
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
@@ -158,6 +158,8 @@ class Groundwork:
     async def _ensure_group(self, job: Job, group: Obj | None) -> None:
         if group is not None and is_deleting(group):
             return
+        if group is not None and not is_owned_by(group, job.obj):
+            await self._write.adopt_group(job, group)
         outdated = outdated_notes(group) if group is not None else {}
         if group is not None and outdated:
             await self._write.annotate_group(job, group, outdated)

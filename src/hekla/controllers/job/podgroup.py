@@ -9,7 +9,7 @@ import msgspec
 
 from hekla.api.batch import ANSWERED, PARTITION_ID, TASK_SPEC, WAITING_SINCE
 from hekla.api.kinds import JOB, POD_GROUP, Obj
-from hekla.api.meta import annotations_of, labels_of, owner_reference
+from hekla.api.meta import annotations_of, controller_of, labels_of, owner_reference
 from hekla.api.pod_resources import Amounts, add, as_text, quota_usage
 from hekla.api.scheduling import PodGroupPhase, is_good, last_word
 from hekla.controllers.job.model import Job, Task
@@ -47,6 +47,11 @@ def spec_patch(wanted: Obj, existing: Obj) -> Obj | None:
             stale = {key: None for key in old.get(field) or {} if key not in changed[field]}
             changed[field] = {**changed[field], **stale}
     return {"spec": changed} if changed else None
+
+
+def is_disowned(job: Job, group: Obj) -> bool:
+    """Whether it is the job's, with its uid in the name, though somebody took the reference to the job off."""
+    return group["metadata"]["name"] == group_name(job) and controller_of(group) is None
 
 
 def outdated_notes(group: Obj) -> dict[str, None]:

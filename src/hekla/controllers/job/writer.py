@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from hekla.api.batch import OUT_OF_SYNC, WAITING_SINCE
+from hekla.api.batch import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_SPEC, WAITING_SINCE
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import (
     Key,
@@ -19,6 +19,7 @@ from hekla.api.meta import (
     key_of,
     name_of,
     namespace_of,
+    owner_reference,
     revision_of,
     timestamp,
     uid_of,
@@ -150,7 +151,7 @@ class JobWriter:
                 made.awaited = taken
             elif isinstance(taken, ApiError):
                 made.failed.append(f"failed to create pod {name_of(pod)}, err: {taken}")
-            elif taken is not None:
+            else:
                 made.created.append(taken)
 
     def _has_changed(self, job: Job, command: str) -> bool:
@@ -200,6 +201,15 @@ class JobWriter:
             return
         self._runner.wrote(job.key, self._sources.groups, written)
 
+    async def adopt_group(self, job: Job, group: Obj) -> None:
+        """Have a disowned PodGroup belong to the Job again. Raises Conflict when it changed since it was read."""
+        meta = group["metadata"]
+        owners = [*(meta.get("ownerReferences") or ()), owner_reference(job.obj, JOB)]
+        fence = {"uid": uid_of(group), "resourceVersion": meta["resourceVersion"]}
+        patch = {"metadata": {**fence, "ownerReferences": owners}}
+        written = await self._client.patch(POD_GROUP, name_of(group), patch, namespace_of(group))
+        self._runner.wrote(job.key, self._sources.groups, written)
+
     async def put_group(self, job: Job, wanted: Obj, group: Obj | None, patch: Obj | None) -> None:
         """Create the PodGroup, or patch the one that is there."""
         try:
@@ -215,11 +225,8 @@ class JobWriter:
             raise
         self._runner.wrote(job.key, self._sources.groups, written)
 
-    async def _take_pod(self, job: Job, pod: Obj, result: Obj | ApiError) -> Pod | ApiError | None:
-        """A pod just created, or one of this Job's that was there already; Conflict while another's is going.
-
-        None for one that does not carry our marks.
-        """
+    async def _take_pod(self, job: Job, pod: Obj, result: Obj | ApiError) -> Pod | ApiError:
+        """A pod just created, or one of this Job's that was there already; Conflict while another's is going."""
         if isinstance(result, AlreadyExists):
             found = await self._client.find(POD, name_of(pod), namespace_of(pod))
             if found is None or not is_owned_by(found, job.obj):
@@ -230,8 +237,12 @@ class JobWriter:
             return result
         self._runner.wrote(job.key, self._sources.pods, result)
         record = read_pod(result)
-        if record is not None:
-            self._pods.expect(job.key.namespace, job.uid, record)
+        if record is None:
+            marks = ", ".join((JOB_NAME, TASK_SPEC, JOB_VERSION))
+            return ApiError(
+                f"the pod is there, but not with the annotations {marks} that tell which of the job's it is"
+            )
+        self._pods.expect(job.key.namespace, job.uid, record)
         return record
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
