@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hekla.api.kinds import EVENT, POD, POD_GROUP
+from hekla.api.meta import revision_of
 from tests.scheduler.test_scheduler import Stage, is_binding, on_stage
 from tests.scheduler.test_statuses import end_pod, is_about_group
 
@@ -93,6 +94,26 @@ def test_the_newest_word_about_a_gang_is_the_one_that_holds() -> None:
             await asyncio.sleep(5.0)
             assert await phase(stage) == "Running"
             assert await newest_word(stage) == "Scheduled"
+
+    after_running(script)
+
+
+def test_a_gang_that_is_ready_again_is_told_to_be_after_what_was_told_in_between() -> None:
+    async def script(stage: Stage) -> None:
+        for lost_for in (0.0, 5.0):
+            await asyncio.sleep(5.0)
+            await end_pod(stage, "a-t-0", "Failed")
+            await asyncio.sleep(lost_for)
+            await stage.client.delete(POD, "a-t-0", "default", grace_seconds=0)
+            await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+            await stage.until_bound("a-t-0")
+            await asyncio.sleep(5.0)
+            await end_pod(stage, "a-t-0", "Running")
+            await asyncio.sleep(5.0)
+            about = [event for event in (await stage.client.list(EVENT)).items if is_about_group(event)]
+            last = max(about, key=lambda event: (event["lastTimestamp"], revision_of(event)))
+            assert last["message"] == "pod group is ready"
+            assert last["count"] == (2 if lost_for == 0.0 else 3)
 
     after_running(script)
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from hekla.api.kinds import POD, POD_GROUP, QUEUE
 from hekla.api.meta import timestamp
 from hekla.api.scheduling import GROUP_STEP
-from hekla.client.recorder import WARNING, Recorder
+from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
 from hekla.clock import Clock
@@ -35,7 +35,19 @@ from hekla.scheduler.patches import (
 from hekla.scheduler.plan import Announcement, GroupOutcome, Plan, QueueOutcome
 from hekla.scheduler.references import group_reference, pod_reference
 from hekla.scheduler.rows import Condition, Pod, PodGroup
-from hekla.scheduler.when import AT_ONCE, NEVER, Allowance, Course, Hold, Said, Timetable, Told, When, is_told_again
+from hekla.scheduler.when import (
+    AT_ONCE,
+    NEVER,
+    READY,
+    Allowance,
+    Course,
+    Hold,
+    Said,
+    Timetable,
+    Told,
+    When,
+    is_told_again,
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -317,6 +329,9 @@ class Statuses:
         is_new = is_told_again(self._told.get(key), told.reason, told.message, now)
         if is_new and (allowance is None or allowance.take(now)):
             _remember(self._told, key, Told(told.message, now))
+            if told.type == WARNING:
+                # Else it would be the last that is told of a gang that has got beyond it.
+                self._told.pop((row.uid, NORMAL, READY), None)
             action = GROUP_STEP if told.passing else ""
             self._recorder.event(group_reference(row), told.type, told.reason, told.message, action=action)
 

@@ -14,8 +14,9 @@ of the scheduler:
     counts    how many pods do what, another reason to wait, a queue's sums   1 after the last write
     words     the same reason in other words                                  1, 2, 4 ... 300 after the last write
 
-An Event that says nothing new is told again after a minute, or never. One of a step that a gang has just taken is told
-at once, and only where there are few of them: nobody reads thousands, and each costs a write.
+An Event that says nothing new is told again after a minute; that a gang is ready, only when it has been warned of
+since. One of a step that a gang has just taken is told at once, and only where there are few of them: nobody reads
+thousands, and each costs a write.
 
 Times are seconds of one clock. One that has passed means at once.
 """
@@ -33,7 +34,7 @@ _LONGEST_REST = 300  # of words that change all the time
 _SAME_EVENT_SECONDS = 60.0
 _STEPS_AT_ONCE = 100
 _STEPS_PER_SECOND = 10
-_READY = "Scheduled"  # that a group is ready is news once, however long it runs
+READY = "Scheduled"  # that a group is ready is news once, however long it runs
 
 
 Rule = Literal["said", "news", "loss", "back", "filling", "passing", "patience", "counts", "words"]
@@ -198,7 +199,7 @@ class Allowance:
 def is_told_again(last: Told | None, reason: str, message: str, now: float) -> bool:
     if last is None or last.message != message:
         return True
-    return reason != _READY and now - last.at >= _SAME_EVENT_SECONDS
+    return reason != READY and now - last.at >= _SAME_EVENT_SECONDS
 
 
 def _later(one: When, other: When) -> When:
