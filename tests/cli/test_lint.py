@@ -167,6 +167,24 @@ def test_values_of_the_wrong_type_are_told_where_they_stand(tmp_path: Path, caps
     ])  # fmt: skip
 
 
+def test_a_value_that_cannot_be_read_hides_no_other_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job(task="policies: [{event: PodFailed, action: AbortJob, timeout: soon}]")
+    text = text.replace("minAvailable: 1", "minAvailable: 7")
+    text = text.replace("image: any", "resources: {limits: {cpu: lots}}")
+    status, found = lint(tmp_path, text, capsys)
+    assert (status, found) == (3, [
+        ("error", 6, "spec.minAvailable"),
+        ("error", 11, "spec.tasks[0].policies[0].timeout"),
+        ("error", 16, "spec.tasks[0].template.spec.containers[0].image"),
+        ("error", 17, "spec.tasks[0].template.spec.containers[0].resources.limits[cpu]"),
+    ])  # fmt: skip
+
+
+def test_nothing_is_made_of_a_count_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job().replace("minAvailable: 1", "minAvailable: 7").replace("replicas: 1", "replicas: seven")
+    assert lint(tmp_path, text, capsys) == (3, [("error", 10, "spec.tasks[0].replicas")])
+
+
 @pytest.mark.parametrize(
     ("wrong", "line", "field", "words"),
     [

@@ -20,23 +20,27 @@ from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
 _WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
 _UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: |quantities must match)")
 _TEMPLATE = re.compile(r"spec\.task\[(\d+)\]\.(template\S*): (.+?)\.?")
+_COUNTS = ("replicas", "minAvailable", "minSuccess")
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
 
 async def all_mistakes(client: Client, kind: Kind, document: Document, error: ApiError) -> list[Mistake]:
     """Everything that is wrong with an object a server refused, in the order of the file.
 
-    A server stops at unknown fields, and then at the schema, before admission is asked. So it is asked again without
-    the unknown fields, and admission's rules are asked here: nobody should have to repair a file three times.
+    A server stops at unknown fields, and then at the schema, before admission is asked, and admission at values it
+    cannot read. So it is asked again without these, and admission's rules are asked here: nobody should have to repair
+    a file three times.
     """
     mistakes = mistakes_in(document.obj, error)
-    unknown = [path for what, path in _STRICT.findall(error.message) if what == "unknown"]
+    passed_over = [path for what, path in _STRICT.findall(error.message) if what == "unknown"]
+    if _UNREADABLE.search(error.message):
+        passed_over += _left_out(document.obj)
     rest = deepcopy(document.obj)
-    for path in unknown:
+    for path in passed_over:
         _remove(rest, path)
-    if unknown:
+    if passed_over:
         mistakes += _not_told(mistakes, await _further(client, kind, rest))
-    if not _WEBHOOK.match(error.message):
+    if passed_over or not _WEBHOOK.match(error.message):
         mistakes += _not_told(mistakes, _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest)))
     told = dict.fromkeys((path, message + _suggestion(kind, path, message)) for path, message in mistakes)
     return sorted(told, key=lambda mistake: document.line_of(mistake[0]))
@@ -59,8 +63,14 @@ def mistakes_in(obj: Obj, error: ApiError) -> list[Mistake]:
     return strict or _placed(obj, sentences)
 
 
+def _left_out(obj: Obj) -> list[str]:
+    """The fields that cannot be read, where the rest can be judged without them; without a count it cannot."""
+    found = [one.path for one in misread(obj)]
+    return [] if any(path.endswith(_COUNTS) for path in found) else found
+
+
 async def _further(client: Client, kind: Kind, obj: Obj) -> list[Mistake]:
-    """What a server says to the object besides its unknown fields."""
+    """What a server says to the object without what it has refused already."""
     try:
         await client.create(kind, obj, field_validation="Ignore", dry_run=True)
     except (Invalid, BadRequest, Forbidden) as further:
