@@ -67,6 +67,25 @@ def test_what_is_said_of_one_object_is_written_in_the_order_in_which_it_was_said
     with_server(scenario)
 
 
+def test_who_lists_events_is_shown_them_in_the_order_in_which_they_were_said_by_whomever() -> None:
+    """Of one second, `kubectl describe` shows them as they are listed: by name."""
+
+    async def scenario(rig: Rig) -> None:
+        clock, said = LoopClock(), []
+        one, other = (Recorder(rig.client, name, clock=clock, rng=random.Random(1)) for name in ("one", "other"))
+        for turn in range(5):
+            for recorder in (other, one):
+                for word in ("first", "second"):
+                    said.append(f"{turn} {recorder is one} {word}")
+                    recorder.event(about("p"), NORMAL, "Said", said[-1])
+                await asyncio.sleep(0.001)
+        await one.flush()
+        await other.flush()
+        assert [event["message"] for event in (await rig.client.list(EVENT)).items] == said
+
+    with_server(scenario)
+
+
 class Unsteady(Counting):
     """Of the requests on their way at the same time, the last one arrives first."""
 

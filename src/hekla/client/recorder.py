@@ -54,6 +54,7 @@ class Recorder:
         self._waiting: deque[tuple[_Fingerprint, Obj]] = deque(maxlen=_WAITING)
         self._wake = asyncio.Event()
         self._recorded: OrderedDict[_Fingerprint, _Recorded] = OrderedDict()
+        self._moment = 0
 
     def event(self, regarding: Obj, type_: str, reason: str, message: str, *, action: str = "") -> None:
         """Say `message` about an object (which needs apiVersion, kind and metadata), and for programs what was done."""
@@ -72,7 +73,7 @@ class Recorder:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{meta['name'][:230]}.{self._rng.getrandbits(64):016x}",
+                "name": f"{meta['name'][:230]}.{self._number():017x}",
                 "namespace": meta.get("namespace") or "default",
             },
             "involvedObject": {key: value for key, value in reference.items() if value},
@@ -108,6 +109,14 @@ class Recorder:
                     await self._try_to_write()
         except TimeoutError:
             log.debug("events not written", waiting=len(self._waiting))
+
+    def _number(self) -> int:
+        """Larger than every number before: lists go by name, and times have whole seconds.
+
+        Of what several say in the same microsecond, chance decides.
+        """
+        self._moment = max(self._moment + 1, int(self._clock.now().timestamp() * 1_000_000))
+        return self._moment << 16 | self._rng.getrandbits(16)
 
     async def _try_to_write(self) -> None:
         waiting = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
