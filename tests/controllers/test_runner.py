@@ -6,14 +6,18 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, Obj
 from hekla.api.meta import Key, key_of, revision_of
 from hekla.client.informer import Informer
+from hekla.client.rest import Client
+from hekla.client.transport import Answer
 from hekla.controllers.runner import Runner
 from tests.apiserver.rig import Rig, config_map, with_server
+from tests.transports import Disturbed
 
 KEY = Key("default", "ours")
 # Long beyond what a look takes on virtual time.
@@ -85,6 +89,32 @@ def test_what_a_look_wrote_itself_brings_no_other_look(first: Look, looks: int) 
         assert len(done) == looks
 
     with_server(scenario)
+
+
+def test_a_server_that_asks_for_time_is_given_it() -> None:
+    """As kube-apiserver asks when it has too much to do: in a header, beside a line of plain text."""
+    looks: list[float] = []
+
+    async def refuse(request: str) -> Answer | None:
+        return Answer(429, {"Retry-After": "7"}, b"Too many requests, please try again later.\n")
+
+    async def scenario(rig: Rig) -> None:
+        client = Client(Disturbed(rig.client.transport, refuse))
+
+        async def reconcile(key: Key) -> float | None:
+            looks.append(rig.clock.monotonic())
+            await client.get(CONFIG_MAP, key.name, key.namespace)
+            return None
+
+        runner = Runner("test", reconcile)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(runner.run())
+            runner.enqueue(KEY)
+            await asyncio.sleep(CALM_SECONDS)
+            running.cancel()
+
+    with_server(scenario)
+    assert [round(later - earlier) for earlier, later in pairwise(looks)] == [7] * 8
 
 
 @pytest.mark.parametrize(("vanished", "warnings"), [(1, 0), (3, 2)])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 from hekla.api.batches import BATCH_PATH
 from hekla.api.kinds import COMMAND, CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Obj
 from hekla.api.meta import controller_of, name_of
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.transport import Answer
-from hekla.errors import Disconnected, ServiceUnavailable
+from hekla.errors import Disconnected, ServiceUnavailable, TooManyRequests
 from tests import make
 from tests.integration.beliefs import wrong_beliefs
 from tests.integration.stage import Commit, actor, storage_of
@@ -164,6 +165,22 @@ def test_nothing_is_remembered_of_a_job_that_goes_while_it_is_looked_at() -> Non
         assert wrong_beliefs({id(each.client): name for name, each in world.running.items()}, world.store) == []
 
     in_world(script, world=world)
+
+
+def test_pods_are_made_again_when_a_server_that_is_busy_has_had_its_time() -> None:
+    """They were asked for again after 5 ms, 10 ms and so on, of a server that had asked for ten seconds."""
+    asked: list[float] = []
+
+    async def disturb(request: str) -> Answer | None:
+        if request != "POST /apis/hekla.dev/v1/objectbatches":
+            return None
+        asked.append(world.clock.monotonic())
+        busy = TooManyRequests("not now", details={"retryAfterSeconds": 10})
+        return refusal(busy) if len(asked) < 3 else None
+
+    world = DisturbedWorld(disturb)
+    in_world(complete, world=world)
+    assert [round(later - earlier) for earlier, later in pairwise(asked[:3])] == [10, 10]
 
 
 class StallingWorld(World):

@@ -19,7 +19,7 @@ import msgspec
 
 from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
-from hekla.api.meta import Key
+from hekla.api.meta import Key, count_of
 from hekla.client.many import Portion, error_in, in_turns, portions
 from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.client.views import View, decode_list, decode_object, decode_results
@@ -109,7 +109,7 @@ class Client:
             **{"continue": continue_token},
         )
         answer = await self.transport.send(Request("GET", kind.path(namespace) + query, headers=self._headers))
-        _check(answer.status, answer.body)
+        _check(answer)
         try:
             document, odd = decode_list(answer.body, view)
         except msgspec.DecodeError as error:
@@ -247,7 +247,7 @@ class Client:
     async def raw(self, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
         """Any path, any body; an error status raises ApiError."""
         answer = await self.transport.send(Request(method, path, body, {**self._headers, **(headers or {})}))
-        _check(answer.status, answer.body)
+        _check(answer)
         return answer
 
     async def stream_lines(self, path: str, *, accept: str = "application/json") -> AsyncIterator[bytes]:
@@ -262,7 +262,7 @@ class Client:
         """The same, those that came together at once."""
         request = Request("GET", path, headers={**self._headers, "Accept": accept}, timeout=timeout)
         async with self.transport.stream(request) as answer:
-            _check_streamed(answer)
+            _check(answer)
             pending = b""
             async for chunk in answer.chunks:
                 lines = (pending + chunk).split(b"\n")
@@ -300,7 +300,7 @@ class Client:
     async def _create_portion(self, portion: Portion, view: View | None) -> _Created:
         body = msgspec.json.encode({"items": portion})
         answer = await self.transport.send(Request("POST", OBJECT_BATCH.path(), body, self._headers))
-        _check(answer.status, answer.body)
+        _check(answer)
         try:
             results = decode_results(answer.body, view)
         except msgspec.DecodeError as error:
@@ -323,7 +323,7 @@ class Client:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         data = b"" if body is None else msgspec.json.encode(body)
         answer = await self.transport.send(Request(method, path, data, headers))
-        _check(answer.status, answer.body)
+        _check(answer)
         if self._on_warning is not None:
             for warning in warnings_in(answer.headers):
                 self._on_warning(warning)
@@ -364,18 +364,23 @@ def _not_understood(body: bytes) -> Disconnected:
     return Disconnected(f"the server's answer is not JSON: {body[:120]!r}")
 
 
-def _check(status: int, body: bytes) -> None:
-    if status < 300:
+def _check(answer: Answer | StreamedAnswer) -> None:
+    if answer.status < 300:
         return
+    error = _error_in(answer)
+    asked = count_of(answer.headers.get("Retry-After", ""))
+    if asked and error.retry_after is None:
+        # Who is too busy to say more than a line of text says this beside it.
+        error.details = {**(error.details or {}), "retryAfterSeconds": asked}
+    raise error
+
+
+def _error_in(answer: Answer | StreamedAnswer) -> ApiError:
     try:
-        document = _decode(body)
+        document = _decode(answer.body)
     except Disconnected:
-        raise error_from_status({"message": body[:500].decode(errors="replace").strip()}, status) from None
-    raise error_from_status(document, status)
-
-
-def _check_streamed(answer: StreamedAnswer) -> None:
-    _check(answer.status, answer.body)
+        document = {"message": answer.body[:500].decode(errors="replace").strip()}
+    return error_from_status(document, answer.status)
 
 
 __all__ = ["ApiError", "Client", "ObjectList", "PatchStyle", "path_segment"]

@@ -64,11 +64,14 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._timers[key] = loop.call_at(due, self._due, key)
 
-    def retry(self, key: K) -> float:
-        """The work on the key failed: back it comes, later each time. Returns the delay in seconds."""
+    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+        """The work on the key failed: back it comes, later each time. Returns the delay in seconds.
+
+        Not before `at_least` seconds, as far as that is no longer than the longest delay.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay = min(_FIRST_BACK_OFF * 2 ** min(failures, 20), _LONGEST_BACK_OFF)
+        delay = min(max(_FIRST_BACK_OFF * 2 ** min(failures, 20), at_least), _LONGEST_BACK_OFF)
         self.add_after(key, delay)
         return float(delay)
 

@@ -17,7 +17,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import Key, is_deleting, revision_of, uid_of
 from hekla.client.informer import Informer
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import Conflict, HeklaError, NotFound
+from hekla.errors import ApiError, Conflict, HeklaError, NotFound
 from hekla.log import get_logger
 
 log = get_logger("controllers")
@@ -128,7 +128,8 @@ class Runner:
             self._queue.retry(key)
         except HeklaError as error:
             told = log.debug if isinstance(error, NotFound) and not self._queue.failures(key) else log.warning
-            delay = self._queue.retry(key)
+            asked = error.retry_after if isinstance(error, ApiError) else None
+            delay = self._queue.retry(key, at_least=asked or 0.0)
             told("reconcile failed", controller=self._name, key=key, error=error, retry_in=f"{delay:.3f}s")
         except Exception:
             self._queue.retry(key)

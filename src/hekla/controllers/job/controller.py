@@ -226,7 +226,7 @@ class JobController:
             # From now on they wait, and nothing else may happen that has somebody look until when.
             self.runner.enqueue(job.key)
         if made.failed:
-            raise PodsFailed(f"Error creating pods: [{' '.join(made.failed)}]")
+            raise PodsFailed(f"Error creating pods: [{' '.join(made.failed)}]", made.asked)
         if made.awaited:
             raise made.awaited
         # 5. What its pods have needed so far, containers that are started again need as well.

@@ -51,18 +51,26 @@ _PORTIONS_AT_ONCE = 2
 
 
 class PodsFailed(ApiError):
-    """Some pods could not be created or deleted; what could be done was done, the rest is tried again."""
+    """Some pods could not be created or deleted; what could be done was done, the rest is tried again.
+
+    Not before the seconds that a server has `asked` for.
+    """
+
+    def __init__(self, message: str, asked: float) -> None:
+        super().__init__(message, details={"retryAfterSeconds": asked} if asked else None)
 
 
 @dataclass(slots=True)
 class Made:
     """What has come of making pods so far: those that are there, and a line about each that could not be made.
 
-    `awaited` says that a name is still taken by a pod that is going; no fault, but to be looked at again.
+    `asked` are the seconds after which these may be tried again, where a server has said so. `awaited` says that a name
+    is still taken by a pod that is going; no fault, but to be looked at again.
     """
 
     created: list[Pod] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    asked: float = 0.0
     awaited: Conflict | None = None
     refused: PluginRefused | None = None
 
@@ -128,7 +136,9 @@ class JobWriter:
         results = await in_turns(
             portions, lambda portion: self._create_portion(job, maker, portion, made, command), _PORTIONS_AT_ONCE
         )
-        made.failed += [f"failed to create pods, err: {result}" for result in results if isinstance(result, ApiError)]
+        errors = [result for result in results if isinstance(result, ApiError)]
+        made.failed += [f"failed to create pods, err: {error}" for error in errors]
+        made.asked = max(made.asked, _asked_by(errors))
         if made.refused is not None:
             raise made.refused
         if made.failed:
@@ -151,6 +161,7 @@ class JobWriter:
                 made.awaited = taken
             elif isinstance(taken, ApiError):
                 made.failed.append(f"failed to create pod {name_of(pod)}, err: {taken}")
+                made.asked = max(made.asked, _asked_by([taken]))
             else:
                 made.created.append(taken)
 
@@ -269,7 +280,7 @@ class JobWriter:
         errors = [str(result) for result in results if result is not None and not isinstance(result, Conflict)]
         if errors:
             self._recorder.event(job.obj, WARNING, "FailedDelete", f"Error deleting pods: {errors}")
-            raise PodsFailed(f"failed to kill {len(errors)} pods of {len(results)}: {errors[0]}")
+            raise PodsFailed(f"failed to kill {len(errors)} pods of {len(results)}: {errors[0]}", _asked_by(results))
         if conflicts:
             raise conflicts[0]
 
@@ -285,6 +296,11 @@ class JobWriter:
                 return await work(item)
             except HeklaError as error:
                 return error
+
+
+def _asked_by(errors: Iterable[Exception | None]) -> float:
+    """The most seconds that any of these asks for before another attempt."""
+    return max((error.retry_after or 0.0 for error in errors if isinstance(error, ApiError)), default=0.0)
 
 
 def _as_read(job: Job) -> Obj:
