@@ -147,6 +147,35 @@ def test_a_foreground_deletion_waits_for_what_blocks_it() -> None:
     with_builtins(script)
 
 
+def test_a_foreground_deletion_does_not_wait_for_what_has_another_owner() -> None:
+    async def script(rig: Rig) -> None:
+        one = await rig.client.create(CONFIG_MAP, config_map("one"))
+        two = await rig.client.create(CONFIG_MAP, config_map("two"))
+        await rig.client.create(CONFIG_MAP, owned("child", one, two, blockOwnerDeletion=True))
+        await asyncio.sleep(QUIET)
+        await rig.client.delete(CONFIG_MAP, "one", "default", propagation="Foreground")
+        await asyncio.sleep(QUIET)
+        assert await exists(rig, CONFIG_MAP, "one", "two", "child") == [False, True, True]
+
+    with_builtins(script)
+
+
+def test_a_foreground_deletion_does_not_wait_for_what_was_disowned() -> None:
+    async def script(rig: Rig) -> None:
+        owner = await rig.client.create(CONFIG_MAP, config_map("owner"))
+        child = owned("child", owner, blockOwnerDeletion=True)
+        child["metadata"]["finalizers"] = ["example.org/wait"]
+        await rig.client.create(CONFIG_MAP, child)
+        await asyncio.sleep(QUIET)
+        await rig.client.delete(CONFIG_MAP, "owner", "default", propagation="Foreground")
+        await asyncio.sleep(QUIET)
+        await rig.client.patch(CONFIG_MAP, "child", {"metadata": {"ownerReferences": None}}, "default")
+        await asyncio.sleep(QUIET)
+        assert await exists(rig, CONFIG_MAP, "owner") == [False]
+
+    with_builtins(script)
+
+
 def test_orphans_are_spared_and_forget_their_owner() -> None:
     async def script(rig: Rig) -> None:
         owner = await rig.client.create(CONFIG_MAP, config_map("owner"))

@@ -98,7 +98,9 @@ class GarbageCollector:
         else:
             self._graph.put(item)
             self._queue.add(item.uid)
-        for owner in item.owners:
+        # An owner that was dropped may have waited for this, too.
+        before = item_of(kind, update.old).owners if update.old is not None else ()
+        for owner in (*item.owners, *before):
             holder = self._graph.get(owner["uid"])
             if holder is not None and (holder.deletes_foreground or holder.orphans):
                 self._queue.add(holder.uid)
