@@ -214,7 +214,7 @@ def read_group(obj: Obj, default_queue: str) -> PodGroup:
 
 def _is_of_job(obj: Obj) -> bool:
     owner = controller_of(obj)
-    return owner is not None and (owner.get("apiVersion"), owner.get("kind")) == (JOB.api_version, JOB.kind)
+    return owner is not None and JOB.owns_reference(owner)
 
 
 def _is_tracked_in_vain(obj: Obj) -> bool:
