@@ -213,7 +213,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "what failed is not looked at again",
         "controllers/runner.py",
-        "delay = self._queue.retry(key)",
+        "delay = self._queue.retry(key, at_least=asked or 0.0)",
         "delay = 0.0",
     ),
     Planted(

@@ -48,7 +48,7 @@ class Server:
 
 
 class Events:
-    def event(self, *_: Any) -> None:
+    def event(self, *_: Any, **__: Any) -> None:
         pass
 
 
