@@ -15,7 +15,7 @@ from hekla.api.meta import Key, key_of, revision_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
 from hekla.client.transport import Answer
-from hekla.controllers.runner import Runner
+from hekla.controllers.runner import Reconcile, Runner
 from tests.apiserver.rig import Rig, config_map, with_server
 from tests.transports import Disturbed
 
@@ -91,6 +91,15 @@ def test_what_a_look_wrote_itself_brings_no_other_look(first: Look, looks: int) 
     with_server(scenario)
 
 
+async def look_for_a_while(reconcile: Reconcile) -> None:
+    runner = Runner("test", reconcile)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(runner.run())
+        runner.enqueue(KEY)
+        await asyncio.sleep(CALM_SECONDS)
+        running.cancel()
+
+
 def test_a_server_that_asks_for_time_is_given_it() -> None:
     """As kube-apiserver asks when it has too much to do: in a header, beside a line of plain text."""
     looks: list[float] = []
@@ -106,12 +115,7 @@ def test_a_server_that_asks_for_time_is_given_it() -> None:
             await client.get(CONFIG_MAP, key.name, key.namespace)
             return None
 
-        runner = Runner("test", reconcile)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(runner.run())
-            runner.enqueue(KEY)
-            await asyncio.sleep(CALM_SECONDS)
-            running.cancel()
+        await look_for_a_while(reconcile)
 
     with_server(scenario)
     assert [round(later - earlier) for earlier, later in pairwise(looks)] == [7] * 8
@@ -131,12 +135,7 @@ def test_what_vanished_during_a_look_is_no_fault_unless_it_stays_so(
                 await rig.client.get(CONFIG_MAP, key.name, key.namespace)
             return None
 
-        runner = Runner("test", reconcile)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(runner.run())
-            runner.enqueue(KEY)
-            await asyncio.sleep(CALM_SECONDS)
-            running.cancel()
+        await look_for_a_while(reconcile)
         assert looks == vanished + 1
 
     with caplog.at_level(logging.WARNING, logger="hekla"):

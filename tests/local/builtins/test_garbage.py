@@ -129,15 +129,19 @@ def test_one_owner_left_is_enough() -> None:
     with_builtins(script)
 
 
+async def delete_behind_a_child_that_stays(rig: Rig) -> None:
+    owner = await rig.client.create(CONFIG_MAP, config_map("owner"))
+    child = owned("child", owner, blockOwnerDeletion=True)
+    child["metadata"]["finalizers"] = ["example.org/wait"]
+    await rig.client.create(CONFIG_MAP, child)
+    await asyncio.sleep(QUIET)
+    await rig.client.delete(CONFIG_MAP, "owner", "default", propagation="Foreground")
+    await asyncio.sleep(QUIET)
+
+
 def test_a_foreground_deletion_waits_for_what_blocks_it() -> None:
     async def script(rig: Rig) -> None:
-        owner = await rig.client.create(CONFIG_MAP, config_map("owner"))
-        child = owned("child", owner, blockOwnerDeletion=True)
-        child["metadata"]["finalizers"] = ["example.org/wait"]
-        await rig.client.create(CONFIG_MAP, child)
-        await asyncio.sleep(QUIET)
-        await rig.client.delete(CONFIG_MAP, "owner", "default", propagation="Foreground")
-        await asyncio.sleep(QUIET)
+        await delete_behind_a_child_that_stays(rig)
         assert await exists(rig, CONFIG_MAP, "owner", "child") == [True, True]
         assert (await rig.client.get(CONFIG_MAP, "child", "default"))["metadata"]["deletionTimestamp"]
         await rig.client.patch(CONFIG_MAP, "child", {"metadata": {"finalizers": None}}, "default")
@@ -162,13 +166,7 @@ def test_a_foreground_deletion_does_not_wait_for_what_has_another_owner() -> Non
 
 def test_a_foreground_deletion_does_not_wait_for_what_was_disowned() -> None:
     async def script(rig: Rig) -> None:
-        owner = await rig.client.create(CONFIG_MAP, config_map("owner"))
-        child = owned("child", owner, blockOwnerDeletion=True)
-        child["metadata"]["finalizers"] = ["example.org/wait"]
-        await rig.client.create(CONFIG_MAP, child)
-        await asyncio.sleep(QUIET)
-        await rig.client.delete(CONFIG_MAP, "owner", "default", propagation="Foreground")
-        await asyncio.sleep(QUIET)
+        await delete_behind_a_child_that_stays(rig)
         await rig.client.patch(CONFIG_MAP, "child", {"metadata": {"ownerReferences": None}}, "default")
         await asyncio.sleep(QUIET)
         assert await exists(rig, CONFIG_MAP, "owner") == [False]
