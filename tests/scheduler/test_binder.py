@@ -4,107 +4,135 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Any, cast
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from hekla.api.kinds import Kind, Obj
+from hekla.api.kinds import NODE, POD, POD_GROUP, QUEUE
 from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import LoopClock
-from hekla.errors import ApiError, Conflict, NotFound
 from hekla.scheduler.binder import Binder
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.trial.objects import queue_object
-from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.test_cache import made, pod, small_cache
+from tests.scheduler.test_scheduler import Stage, on_stage
+from tests.transports import Disturbed
+
+# What becomes of the world between what the cache knows and what the server answers.
+Meanwhile = Callable[[Stage, Cache], Awaitable[object]]
 
 
-class Server:
-    """Knows one object, which it refuses to bind; `meanwhile` happens while an answer about it is on its way."""
-
-    def __init__(self, obj: Obj | None, meanwhile: Callable[[], object]) -> None:
-        self._obj = obj
-        self._meanwhile = meanwhile
-
-    async def offers_batches(self) -> bool:
-        return False
-
-    async def bind_many(self, bindings: list[Any], **_: Any) -> list[ApiError | None]:
-        return [Conflict("no")] * len(bindings)
-
-    async def find(self, *_: Any) -> Obj | None:
-        self._meanwhile()
-        return self._obj
-
-    async def patch(self, kind: Kind, *_: Any, **__: Any) -> Obj:
-        if self._obj is None or self._obj["kind"] != kind.kind:
-            raise NotFound("gone")
-        self._meanwhile()
-        return self._obj
+async def nothing(stage: Stage, cache: Cache) -> None:
+    """Nobody else does anything."""
 
 
-class Events:
-    def event(self, *_: Any, **__: Any) -> None:
-        pass
+def carry_out(pod: dict[str, Any], *, before: Meanwhile = nothing, during: Meanwhile = nothing) -> tuple[Cache, int]:
+    """Run a cycle about a cluster with this one pod, and what follows from it: what the cache knows then, and how often
+    another cycle was asked for.
 
+    `before` happens after the cycle and before anything is written, `during` while the answer to a write is on its way.
+    """
+    found: list[tuple[Cache, int]] = []
 
-def binder_of(server: Server, cache: Cache, wake: Callable[[], None]) -> Binder:
-    return Binder(
-        cast(Client, server), cache, cast(Recorder, Events()), clock=LoopClock(), period=1.0, in_flight=1,
-        scheduled_events=0, scheduler_name="volcano", torn_seconds=20.0, metrics=None, wake=wake,
-    )  # fmt: skip
+    async def script(stage: Stage) -> None:
+        await stage.client.create(QUEUE, {"apiVersion": QUEUE.api_version, **queue_object({"name": "default"})})
+        await stage.add({"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "min": 1, "pods": [pod]}]})
+        cache, woken = await known(stage.client), list[None]()
 
+        async def answering(request: str) -> None:
+            if not request.startswith("GET"):
+                await during(stage, cache)
 
-def carry_out(cache: Cache, answer: Obj | None, meanwhile: Callable[[], object] = bool) -> int:
-    """Run a cycle and what follows from it; how often another cycle was asked for."""
-
-    async def main() -> int:
-        woken: list[None] = []
-        binder = binder_of(Server(answer, meanwhile), cache, lambda: woken.append(None))
+        binder = binder_of(Client(Disturbed(stage.line, after=answering)), cache, lambda: woken.append(None))
         generation = cache.generation
-        binder.take(run_cycle(cache.snapshot(), default_config()), generation)
+        plan = run_cycle(cache.snapshot(), default_config())
+        await before(stage, cache)
+        binder.take(plan, generation)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(binder.run(), 1.5)
-        return len(woken)
+        found.append((cache, len(woken)))
 
-    return run_virtually(main())
+    on_stage(script)
+    return found[0]
 
 
-def waiting_cache() -> Cache:
-    """With a pod for which there is no room."""
-    cache = small_cache(pods=0, minimum=1)
-    cache.put_pod(pod(0, cpu=100))
+async def known(client: Client) -> Cache:
+    """A cache that has seen everything there is."""
+    cache = Cache()
+    for kind, put in (
+        (QUEUE, cache.put_queue),
+        (NODE, cache.put_node),
+        (POD_GROUP, cache.put_group),
+        (POD, cache.put_pod),
+    ):
+        for obj in (await client.list(kind)).items:
+            put(obj)
     return cache
 
 
+def binder_of(client: Client, cache: Cache, wake: Callable[[], None]) -> Binder:
+    clock = LoopClock()
+    return Binder(
+        client, cache, Recorder(client, "volcano", clock=clock, rng=random.Random(1)), clock=clock, period=1.0,
+        in_flight=1, scheduled_events=0, scheduler_name="volcano", torn_seconds=20.0, metrics=None, wake=wake,
+    )  # fmt: skip
+
+
+WAITS = {"cpu": 100}  # there is no room for it, which is written into its status
+RUNS = {"node": "n1", "phase": "Running"}  # what it holds is written into the status of its queue
+
+
+async def forget_pods(stage: Stage, cache: Cache) -> None:
+    """The watch tells that they were deleted."""
+    for uid in cache.known_pods():
+        cache.remove_pod(uid)
+
+
+async def delete_pod(stage: Stage, cache: Cache) -> None:
+    await stage.client.delete(POD, "a-t-0", "default", grace_seconds=0)
+
+
+async def replace_pod(stage: Stage, cache: Cache) -> None:
+    await delete_pod(stage, cache)
+    await stage.add_pod({"name": "a-t-0", "cpu": 1}, "a")
+
+
+async def tell_pod_to_stay(stage: Stage, cache: Cache) -> None:
+    stays = {"metadata": {"annotations": {"volcano.sh/preemptable": "false"}}}
+    await stage.client.patch(POD, "a-t-0", stays, "default")
+
+
+async def weigh_queue(stage: Stage, cache: Cache) -> None:
+    await stage.client.patch(QUEUE, "default", {"spec": {"weight": 7}})
+
+
+def test_a_pod_that_stays_is_known_after_its_condition_is_written() -> None:
+    cache, _ = carry_out(WAITS)
+    assert len(cache.known_pods()) == 1
+
+
 def test_a_pod_deleted_while_its_condition_is_written_stays_away() -> None:
-    cache = waiting_cache()
-    carry_out(cache, pod(0, revision=2, cpu=100), lambda: cache.remove_pod("p0"))
+    cache, _ = carry_out(WAITS, during=forget_pods)
     assert cache.known_pods() == set()
 
 
-@pytest.mark.parametrize("uid", ["", "another"])
-def test_a_pod_found_gone_or_replaced_when_it_is_refused_is_forgotten(uid: str) -> None:
-    cache = small_cache(pods=1, minimum=1)
-    carry_out(cache, made(pod(0), uid) if uid else None)
+@pytest.mark.parametrize("before", [delete_pod, replace_pod])
+def test_a_pod_found_gone_or_replaced_when_it_is_refused_is_forgotten(before: Meanwhile) -> None:
+    cache, _ = carry_out({"cpu": 1}, before=before)
     assert cache.known_pods() == set()
 
 
-def test_a_change_of_somebody_else_that_comes_with_an_answer_is_news() -> None:
-    cache = waiting_cache()
-    assert carry_out(cache, pod(0, revision=2, cpu=100)) == 0
-    assert carry_out(cache, pod(0, revision=3, cpu=1)) == 1
+@pytest.mark.parametrize(("before", "news"), [(nothing, 0), (tell_pod_to_stay, 1)])
+def test_a_change_of_somebody_else_that_comes_with_an_answer_is_news(before: Meanwhile, news: int) -> None:
+    _, woken = carry_out(WAITS, before=before)
+    assert woken == news
 
 
-def test_a_queue_that_comes_back_with_our_own_counts_is_no_news() -> None:
-    cache = small_cache(pods=0, minimum=1)
-    cache.put_pod(pod(0, node="n1", phase="Running"))
-    queue = made(queue_object({"name": "default"}), "q", 2)
-    queue["status"]["allocated"] = {"cpu": "1", "pods": "1"}
-    assert carry_out(cache, queue) == 0
-    cache.put_queue(made(queue_object({"name": "default"}), "q", 3))
-    assert carry_out(cache, made(queue_object({"name": "default", "weight": 7}), "q", 4)) == 1
+@pytest.mark.parametrize(("before", "news"), [(nothing, 0), (weigh_queue, 1)])
+def test_a_queue_that_comes_back_with_our_own_counts_is_no_news(before: Meanwhile, news: int) -> None:
+    _, woken = carry_out(RUNS, before=before)
+    assert woken == news

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
-from hekla.api.kinds import EVENT, POD, Obj
+from hekla.api.kinds import EVENT, POD
+from hekla.api.meta import uid_of
 from hekla.client.recorder import Recorder
-from hekla.client.rest import Client
+from hekla.clock import LoopClock
 from hekla.errors import Conflict
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.rows import Pod
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.torn import TornGangs
-from hekla.scheduler.trial.objects import group_object, pod_object
-from tests.integration.virtual_loop import run_virtually
-from tests.scheduler.test_cache import made
 from tests.scheduler.test_scheduler import GANG, MEMBERS, Stage, on_stage
 
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
@@ -230,45 +229,31 @@ def test_a_gang_with_its_number_of_pods_but_too_few_of_a_role_is_undone() -> Non
     on_torn_stage(script, "a-t-0", given={"nodes": [{"name": "n1", "cpu": 8}], "groups": [group]})
 
 
-class Server:
-    """Has every pod, by the uid the cache knows it by, and lets it be deleted."""
-
-    async def find(self, _: Any, name: str, namespace: str) -> Obj:
-        return {"metadata": {"uid": f"uid-{name}", "ownerReferences": [OWNER]}}
-
-    async def delete(self, *_: Any, **__: Any) -> None:
-        pass
-
-
-class Events:
-    def event(self, *_: Any, **__: Any) -> None:
-        pass
-
-
 def test_a_group_that_is_gone_is_forgotten_when_another_is_undone() -> None:
-    def torn(cache: Cache, name: str) -> list[Pod]:
-        cache.put_group(made(group_object({"name": name, "min": 2}), f"uid-{name}"))
-        uids = [f"uid-{name}-{number}" for number in range(2)]
-        for uid, node in zip(uids, ("n1", "")):
-            given = {"name": uid.removeprefix("uid-"), **({"node": node} if node else {})}
-            cache.put_pod(made(pod_object(given, name), uid))
-        return [pod for uid in uids if (pod := cache.pod(uid)) is not None]
-
-    async def main() -> None:
-        cache = Cache()
-        gangs = TornGangs(
-            cast(Client, Server()), cache, cast(Recorder, Events()), patience=1.0, end_rest=lambda _: None
-        )
+    async def script(stage: Stage) -> None:
+        cache, recorder = Cache(), Recorder(stage.client, "volcano", clock=LoopClock(), rng=random.Random(1))
+        gangs = TornGangs(stage.client, cache, recorder, patience=1.0, end_rest=lambda _: None)
         running = asyncio.create_task(gangs.run())
-        first, second = torn(cache, "first"), torn(cache, "second")
+        first, second = await half_bound(stage, cache, "first"), await half_bound(stage, cache, "second")
         gangs.note(first, [None, Conflict("no")])
         await asyncio.sleep(5)
         assert gangs.needs_rehearsal(first)
-        cache.remove_group(made(group_object({"name": "first"}), "uid-first"))
+        cache.remove_group(await stage.group("first"))
         gangs.note(second, [None, Conflict("no")])
         await asyncio.sleep(5)
         assert gangs.needs_rehearsal(second)
         assert not gangs.needs_rehearsal(first)
         running.cancel()
 
-    run_virtually(main())
+    on_stage(script)
+
+
+async def half_bound(stage: Stage, cache: Cache, name: str) -> list[Pod]:
+    """A gang of two, one of which has a node, as the server and the cache know it."""
+    await stage.add({"groups": [{"name": name, "min": 2, "pods": [{"node": "n1"}, {}]}]})
+    await own_pods(stage)
+    cache.put_group(await stage.group(name))
+    live = [await stage.client.get(POD, f"{name}-t-{number}", "default") for number in range(2)]
+    for each in live:
+        cache.put_pod(each)
+    return [pod for each in live if (pod := cache.pod(uid_of(each))) is not None]
