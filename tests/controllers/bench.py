@@ -39,6 +39,7 @@ class Bench(Stage):
         self.transport: BreaksAtWrite
         self.flags: dict[str, Any] = {}  # how the controllers are run when they are started next
         self.lets_gangs_in = True
+        self.away_seconds = 0.0  # how long nobody controls after the controllers were cut off
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
@@ -139,6 +140,7 @@ class Bench(Stage):
             finally:
                 running.cancel()
                 await asyncio.wait([running])
+            await asyncio.sleep(self.away_seconds)
             self.transport = self._connection()
 
 

@@ -22,6 +22,7 @@ from hekla.api.kinds import (
     Obj,
 )
 from hekla.api.meta import annotations_of, name_of, uid_of
+from hekla.client.informer import Update
 from tests import make
 from tests.controllers.bench import Bench
 
@@ -29,6 +30,8 @@ Summary = dict[str, Any]
 NOTHING: Summary = {"phase": "gone", "pods": {}, "PodGroup": 0, "Command": 0, "Service": 0, "ConfigMap": 0}
 PLUGINS: dict[str, list[str]] = {"env": [], "svc": []}
 _TWO_PARTITIONS = {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 2}
+# Time for a pod to be bound, to run and to fail before anybody looks after its Job again.
+_AWAY_SECONDS = 10.0
 _ONE_GIGABYTE = {"requests": {"storage": "1Gi"}}
 
 
@@ -152,6 +155,60 @@ async def restarts_a_pod_until_its_retries_are_used_up(bench: Bench) -> Summary:
         await bench.end("demo-worker-1", "Failed", 3)
         await bench.settle()
     return await summary(bench)
+
+
+async def every_attempt_of_the_job_fails(bench: Bench) -> Summary:
+    return await _fails_at_every_attempt(bench, "RestartJob")
+
+
+async def every_attempt_of_a_task_fails(bench: Bench) -> Summary:
+    return await _fails_at_every_attempt(bench, "RestartTask")
+
+
+async def every_attempt_of_a_pod_fails(bench: Bench) -> Summary:
+    return await _fails_at_every_attempt(bench, "RestartPod")
+
+
+async def every_attempt_of_a_partition_fails(bench: Bench) -> Summary:
+    return await _fails_at_every_attempt(bench, "RestartPartition")
+
+
+async def two_pods_fail_in_turn(bench: Bench) -> Summary:
+    """The second has not been restarted before, so that only the first tells that there was a restart."""
+    bench.away_seconds = _AWAY_SECONDS
+    policies = [make.policy("PodFailed", "RestartPod"), make.policy("PodEvicted", "TerminateJob")]
+    await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies, maxRetry=3))
+    first = await _another_runs(bench, "demo-worker-0")
+    await bench.end("demo-worker-0", "Failed", 3)
+    await _another_runs(bench, "demo-worker-0", first)
+    await bench.end("demo-worker-1", "Failed", 3)
+    await bench.settle()
+    return await summary(bench)
+
+
+async def is_restarted_by_commands(bench: Bench) -> Summary:
+    bench.away_seconds = _AWAY_SECONDS
+    made = _pods_made(bench)
+    job = await bench.create(make.new_job("demo", make.task("worker", 1), maxRetry=3))
+    pod = ""
+    for _ in range(3):
+        pod = await _another_runs(bench, "demo-worker-0", pod)
+        await bench.command("RestartJob", job)
+    await bench.until_phase("Failed")
+    return {**await summary(bench), "attempts": len(made)}
+
+
+async def completes_at_the_second_attempt(bench: Bench) -> Summary:
+    bench.away_seconds = _AWAY_SECONDS
+    policies = [make.policy("PodFailed", "RestartJob"), make.policy("TaskCompleted", "CompleteJob")]
+    made = _pods_made(bench)
+    await bench.create(make.new_job("demo", make.task("worker", 1), make.task("helper", 1), policies=policies))
+    first = await _another_runs(bench, "demo-worker-0")
+    await bench.end("demo-worker-0", "Failed", 3)
+    await _another_runs(bench, "demo-worker-0", first)
+    await bench.end("demo-worker-0")
+    await bench.until_phase("Completed")
+    return {**await summary(bench), "attempts": sum(name == "demo-worker-0" for name, _ in made)}
 
 
 async def follows_a_chain_of_tasks(bench: Bench) -> Summary:
@@ -333,6 +390,40 @@ async def restarts_a_task_some_time_after_it_fails(bench: Bench) -> Summary:
     return await summary(bench)
 
 
+async def _fails_at_every_attempt(bench: Bench, action: str) -> Summary:
+    """One pod fails whenever it runs, whether anybody controls its Job by then or not."""
+    bench.away_seconds = _AWAY_SECONDS
+    made = _pods_made(bench)
+    bench.watch(POD, lambda update: _fail(bench, update))
+    worker = make.task("worker", 4, policies=[make.policy("PodFailed", action)], partitionPolicy=_TWO_PARTITIONS)
+    await bench.create(make.new_job("demo", worker, policies=[make.policy("PodEvicted", "TerminateJob")], maxRetry=3))
+    await bench.until_phase("Failed")
+    return {**await summary(bench), "attempts": sum(name == "demo-worker-1" for name, _ in made)}
+
+
+def _fail(bench: Bench, update: Update) -> None:
+    pod = update.new
+    if pod is not None and name_of(pod) == "demo-worker-1" and pod["status"].get("phase") == "Running":
+        bench.start(bench.end("demo-worker-1", "Failed", 3))
+
+
+def _pods_made(bench: Bench) -> set[tuple[str, str]]:
+    """The name and the uid of every pod there has been, from now on."""
+    made: set[tuple[str, str]] = set()
+    bench.store.observers.append(lambda _: made.update((name_of(pod), uid_of(pod)) for pod in bench.pods()))
+    return made
+
+
+async def _another_runs(bench: Bench, name: str, before: str = "") -> str:
+    """Wait until a pod of this name runs that is not the one before; its uid."""
+
+    def found() -> str:
+        pods = [pod for pod in bench.pods() if name_of(pod) == name and uid_of(pod) != before]
+        return next((uid_of(pod) for pod in pods if pod["status"].get("phase") == "Running"), "")
+
+    return await bench.until(found, f"another {name} runs")
+
+
 async def _loses_its_gang(bench: Bench, policy: Obj) -> Summary:
     await bench.create(make.new_job("demo", make.task("worker", 2), policies=[policy], plugins=PLUGINS))
     await bench.until_running(2)
@@ -359,6 +450,13 @@ SCRIPTS: dict[Callable[[Bench], Awaitable[Summary]], Summary] = {
     scales_down: {"phase": "Running", "running": 1, "pods": {"demo-worker-0": "Running"}},
     scales_up: {"phase": "Running", "running": 3, "hosts": "3", "keys": 1},
     restarts_a_pod_until_its_retries_are_used_up: {"phase": "Failed", "retryCount": 2, "pods": {}, "Service": 0},
+    every_attempt_of_the_job_fails: {"phase": "Failed", "retryCount": 3, "attempts": 3},
+    every_attempt_of_a_task_fails: {"phase": "Failed", "retryCount": 3, "attempts": 3},
+    every_attempt_of_a_pod_fails: {"phase": "Failed", "retryCount": 3, "attempts": 3},
+    every_attempt_of_a_partition_fails: {"phase": "Failed", "retryCount": 3, "attempts": 3},
+    two_pods_fail_in_turn: {"phase": "Running", "retryCount": 2, "running": 2},
+    is_restarted_by_commands: {"phase": "Failed", "retryCount": 3, "attempts": 3},
+    completes_at_the_second_attempt: {"phase": "Completed", "retryCount": 1, "attempts": 2},
     follows_a_chain_of_tasks: {"phase": "Completed", "succeeded": 3},
     is_removed_some_time_after_its_end: NOTHING,
     is_deleted_while_it_starts: NOTHING,

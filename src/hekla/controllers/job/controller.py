@@ -30,10 +30,10 @@ from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.belongings import Lost
-from hekla.controllers.job import first_status
+from hekla.controllers.job import attempt, first_status
 from hekla.controllers.job.commands import JobCommands
 from hekla.controllers.job.groundwork import Ground, Groundwork
-from hekla.controllers.job.lifecycle import KILL_PHASES, Counts, Operation, Transition, next_phase, operation
+from hekla.controllers.job.lifecycle import KILL_PHASES, Operation, next_phase, operation
 from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.orders import Order, Waiting, converges, decide
@@ -124,7 +124,11 @@ class JobController:
             if not order.announced:
                 self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
         kills = not converges(job, order)
-        # 3. A Job is Pending before it is anything else.
+        # 3. A Job is Pending before it is anything else, and again when it has been restarted.
+        if kills and attempt.has_begun(scene, order):
+            scene = await self._restarted(scene)
+            job = scene.job
+            kills = not converges(job, order)
         if first_status.is_due(scene, kills=kills):
             scene = await self._begun(scene)
         # 4. Kill what has to go, or converge.
@@ -143,7 +147,7 @@ class JobController:
         what = operation(job.phase, order.action)
         targets = victims(job, scene.pods, what, order.action, order.occurrence)
         counts = count_pods(job, scene.pods, [pod.uid for pod in targets])
-        after = self._next_phase(job, order.action, counts)
+        after = next_phase(job, order.action, counts, min_available=scene.last_gang)
         status = new_status(job, counts, after.phase, _records(job), retries=after.retries)
         if what is Operation.KILL_TARGET:
             await self._kill_target(scene, order, targets, status)
@@ -216,7 +220,7 @@ class JobController:
         # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
         awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *made.created)}
         counts = count_pods(job, scene.pods, gone, made.created, awaited)
-        after = self._next_phase(job, JobAction.SYNC_JOB, counts)
+        after = next_phase(job, JobAction.SYNC_JOB, counts, min_available=scene.last_gang)
         if after.phase != JobPhase.PENDING:
             # Pods that were made before, and not heard of yet, may run already.
             job = (await self._begun(scene)).job
@@ -244,6 +248,13 @@ class JobController:
         begun = self._read_job(await self._write.status(job, status))
         return Scene(begun, scene.pods, scene.group)
 
+    async def _restarted(self, scene: Scene) -> Scene:
+        """The same with a Job that is Pending again. Nothing else is written: what it counted may be evidence."""
+        job = scene.job
+        status = {**(job.obj.get("status") or {}), "state": {"phase": JobPhase.PENDING}}
+        begun = self._read_job(await self._write.status(job, status))
+        return Scene(begun, scene.pods, scene.group)
+
     async def _apply(
         self,
         job: Job,
@@ -263,10 +274,6 @@ class JobController:
         await self._write.mark_pods(job, wanted.surplus)
         await self._write.delete_pods(job, [*wanted.delete, *wanted.surplus])
         return made
-
-    def _next_phase(self, job: Job, action: str, counts: Counts) -> Transition:
-        last_gang = int((job.obj.get("status") or {}).get("minAvailable") or 0)
-        return next_phase(job, action, counts, min_available=last_gang)
 
     def _read_job(self, obj: Obj) -> Job:
         uid = uid_of(obj)

@@ -110,9 +110,12 @@ def next_phase(job: Job, action: str, counts: Counts, *, min_available: int | No
 def _after_restart(job: Job, counts: Counts, min_available: int) -> str:
     if job.retry_count >= job.max_retry:
         return JobPhase.FAILED
-    if job.replicas - counts.terminating >= min_available:
-        return JobPhase.PENDING
-    return JobPhase.RESTARTING
+    return JobPhase.PENDING if is_restarted(job, counts, min_available) else JobPhase.RESTARTING
+
+
+def is_restarted(job: Job, counts: Counts, min_available: int) -> bool:
+    """Whether enough of the old pods are gone."""
+    return job.replicas - counts.terminating >= min_available
 
 
 def _while_running(job: Job, counts: Counts) -> str:

@@ -7,7 +7,16 @@ from datetime import datetime
 
 import msgspec
 
-from hekla.api.batch import EVICTED_AT, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_INDEX, TASK_SPEC, WAITING_SINCE
+from hekla.api.batch import (
+    EVICTED_AT,
+    JOB_NAME,
+    JOB_RETRY_COUNT,
+    JOB_VERSION,
+    OUT_OF_SYNC,
+    TASK_INDEX,
+    TASK_SPEC,
+    WAITING_SINCE,
+)
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
 from hekla.api.duration import InvalidDuration, canonical_duration, parse_duration
 from hekla.api.kinds import Obj
@@ -90,6 +99,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """When the pod it was made in place of was evicted, if a delayed answer to that still waits."""
     waiting_since: datetime | None = None
     """Since when a delayed answer waits to what happened to it, if nothing else tells."""
+    attempt: int | None = None
+    """How many retries its job had used when it was made."""
 
     @property
     def is_finished(self) -> bool:
@@ -144,6 +155,7 @@ def read_pod(obj: Obj) -> Pod | None:
         finished=_finished_at(every),
         evicted=read_moment(annotations.get(EVICTED_AT)),
         waiting_since=read_moment(annotations.get(WAITING_SINCE)),
+        attempt=count_of(annotations.get(JOB_RETRY_COUNT, "")),
     )
 
 

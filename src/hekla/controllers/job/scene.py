@@ -40,6 +40,11 @@ class Scene(msgspec.Struct, frozen=True):
         return self.group is not None and not is_deleting(self.group) and self.group_phase not in _GATE_CLOSED
 
     @property
+    def last_gang(self) -> int:
+        """The gang that the last status told of, which a restart is measured against."""
+        return int((self.job.obj.get("status") or {}).get("minAvailable") or 0)
+
+    @property
     def ends_with_its_gang(self) -> bool:
         """Whether a job without retries left still stops the pods of its last attempt."""
         # parity: upstream sees the old group as long as it has pods to stop, and has failed the job before it is gone.
