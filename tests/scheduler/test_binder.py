@@ -34,7 +34,8 @@ def carry_out(pod: dict[str, Any], *, before: Meanwhile = nothing, during: Meanw
     """Run a cycle about a cluster with this one pod, and what follows from it: what the cache knows then, and how often
     another cycle was asked for.
 
-    `before` happens after the cycle and before anything is written, `during` while the answer to a write is on its way.
+    `before` happens after the cycle and before anything is written, `during` while the server's answer to a write of
+    the pod is on its way.
     """
     found: list[tuple[Cache, int]] = []
 
@@ -44,7 +45,7 @@ def carry_out(pod: dict[str, Any], *, before: Meanwhile = nothing, during: Meanw
         cache, woken = await known(stage.client), list[None]()
 
         async def answering(request: str) -> None:
-            if not request.startswith("GET"):
+            if request.startswith("PATCH") and "/pods/" in request:
                 await during(stage, cache)
 
         binder = binder_of(Client(Disturbed(stage.line, after=answering)), cache, lambda: woken.append(None))

@@ -54,6 +54,8 @@ def _take_back_promises(session: Session, state: GroupState) -> None:
         assert state.node is not None
         at, line = np.array([position]), state.node[[position]]
         session.take_back(state, at, line, int(state.group.shape[position]), PodStatus.PIPELINED)
+        # Nobody leaves for it any more.
+        state.cleared.discard(position)
 
 
 def _fill(session: Session, tiers: Tiers, state: GroupState) -> None:

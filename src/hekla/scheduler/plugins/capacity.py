@@ -262,7 +262,11 @@ class Capacity(
         for name, groups in members_by_queue(session).items():
             queue = session.queues[name]
             account = accounts[name] = Account(queue, ceilings[name], guaranteed[name], groups)
-            deserved = np.minimum(self._columns.row(queue.deserved), ceilings[name])
+            deserved = self._columns.row(queue.deserved)
+            # parity: of a device that there is none of at all a queue keeps its share, though it cannot use it.
+            bounded = (session.total > 0) | (guaranteed[name] > 0)
+            bounded[:2] = True
+            deserved = np.where(bounded, np.minimum(deserved, ceilings[name]), deserved)
             account.deserved = np.maximum(deserved, guaranteed[name]).tolist()
         return accounts
 
