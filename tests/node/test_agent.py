@@ -249,13 +249,39 @@ async def _identity(node: Rig) -> None:
     assert state(pod)["terminated"]["message"] == "last words\n"
 
 
+def test_a_folder_beside_the_machines_holds_as_much_as_any_other(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_checkpoints)
+
+
+async def _checkpoints(node: Rig) -> None:
+    script = "mkdir /checkpoints && head -c 96M /dev/zero > /checkpoints/model && stat -c %s /checkpoints/model"
+    await node.create_pod("saver", script)
+    pod = await node.finished("saver")
+    assert node.log(pod) == f"{96 << 20}\n"
+
+
+def test_what_is_written_beside_the_machines_folders_counts(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_counted)
+
+
+async def _counted(node: Rig) -> None:
+    limits = {"resources": {"limits": {"ephemeral-storage": "8Mi"}}}
+    await node.create_pod("greedy", "head -c 32M /dev/zero > /big; sleep 600", container=limits)
+    status = (await node.finished("greedy"))["status"]
+    assert (status.get("reason"), status.get("message")) == (
+        "Evicted",
+        'Container main exceeded its local ephemeral storage limit "8Mi". ',
+    )
+
+
 def test_a_failing_container_is_run_again_where_its_policy_says_so(on_a_shared_node: Tell) -> None:
     on_a_shared_node(_restart)
 
 
 async def _restart(node: Rig) -> None:
     # What is outside volumes is new in every attempt; what is in them stays.
-    script = "ls /root/left 2>/dev/null; touch /root/left; echo run >> /v/runs; [ $(wc -l < /v/runs) = 2 ] || exit 3"
+    looks = "ls /root/left /left 2>/dev/null; touch /root/left /left"
+    script = f"{looks}; echo run >> /v/runs; [ $(wc -l < /v/runs) = 2 ] || exit 3"
     mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     volumes = [{"name": "v", "emptyDir": {}}]
     await node.create_pod("again", script, restartPolicy="OnFailure", volumes=volumes, container=mounts)

@@ -71,17 +71,16 @@ def enter(plan: RootPlan) -> None:
     # 2. An empty root, with every top-level entry of the image in it.
     root = os.path.join(plan["scratch"], "root")
     os.makedirs(root, exist_ok=True)
-    sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
     try:
+        _empty_root(root, plan)
         inner = _Showing(root, plan, strict=True).show()
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
         # The scratch directory's file system cannot hold an upper layer (it is an overlay itself): use memory.
-        sys_.unmount(root)
         sys_.mount("hekla", plan["scratch"], "tmpfs", _SAFE, "mode=700")
         os.makedirs(root)
-        sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755,size=64m")
+        sys_.mount("hekla", root, "tmpfs", _SAFE, "mode=755")
         inner = _Showing(root, plan, strict=False).show()
     # 3. The file systems that are the container's own.
     _own_file_systems(root, plan["scratch"])
@@ -99,6 +98,22 @@ def enter(plan: RootPlan) -> None:
     _guard_kernel()
     if plan["read_only"]:
         _seal(inner, frozenset(bind["target"] for bind in plan["binds"]))
+
+
+def _empty_root(root: str, plan: RootPlan) -> None:
+    """On disk like all the rest: people make folders of their own at the top, for data and checkpoints of any size."""
+    os.chdir(plan["scratch"])  # for relative paths, as below
+    for folder in ("lower-root", "upper-root", "work-root"):
+        os.makedirs(folder, exist_ok=True)
+    os.chmod("upper-root", 0o755)
+    _mount_overlay(root, "lower-root", "upper-root", "work-root", plan)
+
+
+def _mount_overlay(target: str, lower: str, upper: str, work: str, plan: RootPlan) -> None:
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    if plan["user_namespace"]:
+        options += ",userxattr"
+    sys_.mount("hekla", target, "overlay", _SAFE, options)
 
 
 class _Showing:
@@ -157,12 +172,9 @@ class _Showing:
                 sys_.bind(upper, target)
                 return
         _same_owner(found[0], upper)
-        options = f"lowerdir={':'.join(found)},upperdir={upper},workdir={work}"
-        if self._plan["user_namespace"]:
-            options += ",userxattr"
         below_it = _outermost_below(machines, self._mounts) if machines else []
         try:
-            sys_.mount("hekla", target, "overlay", _SAFE, options)
+            _mount_overlay(target, ":".join(found), upper, work, self._plan)
         except OSError:
             if below_it:
                 self._show_entries(found, name)
