@@ -17,12 +17,13 @@ from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
 from hekla.client.informer import Informer, Update
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.client.transport import Answer
 from hekla.controllers import controllers
 from hekla.errors import Conflict, NotFound
 from hekla.local import builtins
 from tests import make
 from tests.integration.stage import Stage, perform
-from tests.transports import BreaksAtWrite
+from tests.transports import BreaksAtWrite, Disturbed, nothing
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class Bench(Stage):
         self.transport: BreaksAtWrite
         self.flags: dict[str, Any] = {}  # how the controllers are run when they are started next
         self.lets_gangs_in = True
+        self.disturb: Callable[[str], Awaitable[Answer | None]] = nothing  # what becomes of the controllers' requests
         self.away_seconds = 0.0  # how long nobody controls after the controllers were cut off
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
@@ -125,7 +127,7 @@ class Bench(Stage):
                 await self.client.patch(POD_GROUP, name_of(group), inqueue, namespace_of(group))
 
     def _connection(self) -> BreaksAtWrite:
-        return BreaksAtWrite(InProcessTransport(self.app))
+        return BreaksAtWrite(Disturbed(InProcessTransport(self.app), lambda request: self.disturb(request)))
 
     async def _supervise(self) -> None:
         """Run the controllers; when they have been cut off, start new ones with a whole connection."""

@@ -8,8 +8,11 @@ import pytest
 
 from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
 from hekla.api.meta import name_of, uid_of
+from hekla.client.transport import Answer
+from hekla.errors import ApiError, Forbidden, Invalid
 from tests import make
 from tests.controllers.bench import Bench, on_bench
+from tests.transports import nothing, refusal
 
 
 async def events(bench: Bench) -> list[str]:
@@ -264,6 +267,36 @@ def test_a_pod_whose_marks_were_taken_off_is_told_of() -> None:
         await bench.settle()
         told = [event for event in await events(bench) if event.startswith("FailedCreate")]
         assert any("demo-worker-0" in event and "volcano.sh/job-version" in event for event in told)
+
+    on_bench(script)
+
+
+@pytest.mark.parametrize("error", [Forbidden("not yours to write"), Invalid("not a status")])
+def test_a_status_that_is_refused_is_told_once_and_written_when_it_may_be(error: ApiError) -> None:
+    async def script(bench: Bench) -> None:
+        refused = []
+
+        async def refuse(request: str) -> Answer | None:
+            if not request.startswith("PUT") or not request.endswith("/jobs/demo/status"):
+                return None
+            refused.append(request)
+            return refusal(error)
+
+        bench.disturb = refuse
+        await bench.create(make.new_job("demo", make.task("worker", 2)))
+        await bench.settle()
+        told = [one for one in await bench.client.find_all(EVENT, "default") if one["reason"] == "JobStatusError"]
+        assert [(one["type"], one["message"]) for one in told] == [
+            ("Warning", f"Failed to initialize job status, err: {error}")
+        ]
+        # Less and less often.
+        assert 3 < len(refused) < 20
+        bench.disturb = nothing
+        await bench.until_running(2)
+        bench.disturb = refuse
+        await bench.end("demo-worker-0")
+        await bench.settle()
+        assert f"JobStatusError: Failed to update job status, err: {error}" in await events(bench)
 
     on_bench(script)
 

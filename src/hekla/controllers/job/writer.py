@@ -39,7 +39,17 @@ from hekla.controllers.job.status import differs, stamped
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import PodView, RevisionView, Sources, StatusView
 from hekla.controllers.targets import commands_for
-from hekla.errors import AlreadyExists, ApiError, Conflict, HeklaError, NotFound
+from hekla.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    HeklaError,
+    Invalid,
+    NotFound,
+    TooLarge,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,6 +58,8 @@ _IN_FLIGHT = 32
 # One portion is made while the other is under way.
 _PORTION = 250
 _PORTIONS_AT_ONCE = 2
+# What no waiting mends: somebody has to hear of it.
+_REFUSALS = (BadRequest, Forbidden, Invalid, TooLarge)
 
 
 class PodsFailed(ApiError):
@@ -104,7 +116,12 @@ class JobWriter:
         full = stamped(job, status, self._clock.now(), moved=moved, killed=killed)
         # Of anything but the status, a server takes from this only which object is meant, and as of when.
         which = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": _as_read(job)}
-        written = await self._client.update_status(JOB, {**which, "status": full}, view=StatusView)
+        try:
+            written = await self._client.update_status(JOB, {**which, "status": full}, view=StatusView)
+        except _REFUSALS as error:
+            what = "update" if job.phase else "initialize"
+            self._recorder.event(job.obj, WARNING, "JobStatusError", f"Failed to {what} job status, err: {error}")
+            raise
         self._runner.wrote(job.key, self._sources.jobs, written)
         return {**job.obj, **written, "metadata": {**job.obj["metadata"], **written["metadata"]}}
 
