@@ -81,6 +81,9 @@ class QueueController:
             return None
         command = await self._next_command(queue)
         action = str(command.get("action")) if command else self._inherited_action(queue)
+        if command and action == JobAction.CLOSE_QUEUE:
+            # Whoever wanted it open has changed their mind.
+            self._to_tell.pop(key, None)
         if command and action == JobAction.CLOSE_QUEUE and OPENS_WITH_PARENT in annotations_of(queue):
             queue = await self._annotate(key, queue, {OPENS_WITH_PARENT: None, CLOSED_BY_PARENT: "false"})
         done = await self._carry_out(key, queue, action)
