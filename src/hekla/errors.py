@@ -57,6 +57,12 @@ class ApiError(HeklaError):
         seconds = (self.details or {}).get("retryAfterSeconds")
         return float(seconds) if seconds else None
 
+    @property
+    def namespace_goes(self) -> bool:
+        """Whether something could not be made because its namespace is being deleted."""
+        causes = (self.details or {}).get("causes") or ()
+        return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
     def to_status(self) -> dict[str, Any]:
         status: dict[str, Any] = {
             "kind": "Status",

@@ -1,7 +1,8 @@
 """The one loop all controllers use: keys come out of a workqueue, `reconcile` looks at each, failures come back.
 
 A write that is refused because the object changed (Conflict) is let through to here: it is looked at again, quietly. So
-is one whose object is gone (NotFound), the first time: what was deleted during a look is not there in the next.
+is one whose object is gone (NotFound), the first time: what was deleted during a look is not there in the next; and
+one into a namespace that is being deleted, until what the look is about has gone with it.
 
 Read your writes: after a reconcile has written something, the same key is not looked at again until the informers have
 seen it, so a decision is never made on a picture older than our own last step and nothing is created twice.
@@ -127,7 +128,7 @@ class Runner:
             log.debug("changed meanwhile", controller=self._name, key=key, error=error)
             self._queue.retry(key)
         except HeklaError as error:
-            told = log.debug if isinstance(error, NotFound) and not self._queue.failures(key) else log.warning
+            told = log.debug if _is_expected(error, self._queue.failures(key)) else log.warning
             asked = error.retry_after if isinstance(error, ApiError) else None
             delay = self._queue.retry(key, at_least=asked or 0.0)
             told("reconcile failed", controller=self._name, key=key, error=error, retry_in=f"{delay:.3f}s")
@@ -158,6 +159,12 @@ class Runner:
             return True
         del self._unseen[key]
         return False
+
+
+def _is_expected(error: HeklaError, failures: int) -> bool:
+    if isinstance(error, NotFound):
+        return not failures
+    return isinstance(error, ApiError) and error.namespace_goes
 
 
 def _is_gone(informer: Informer, where: Key, uid: str) -> bool:

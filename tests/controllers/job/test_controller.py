@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -299,6 +300,31 @@ def test_a_status_that_is_refused_is_told_once_and_written_when_it_may_be(error:
         assert f"JobStatusError: Failed to update job status, err: {error}" in await events(bench)
 
     on_bench(script)
+
+
+@pytest.mark.parametrize("come_as_far_as", ["Job", "Pod", "running Pod"])
+def test_jobs_that_go_with_their_namespace_are_nothing_to_warn_of(
+    come_as_far_as: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(NAMESPACE, {"metadata": {"name": "team"}})
+        plugins: dict[str, list[str]] = {"svc": [], "ssh": []}
+        policies = [make.policy("PodEvicted", "RestartJob")]
+        for name in ("first", "second"):
+            job = make.new_job(name, make.task("worker", 3), namespace="team", plugins=plugins, policies=policies)
+            await bench.create(job)
+        if come_as_far_as == "Pod":
+            await bench.until(bench.pods, "the first pods are made")
+        elif come_as_far_as == "running Pod":
+            await bench.until(lambda: list(bench.pod_phases().values()) == ["Running"] * 6, "all pods run")
+        caplog.clear()
+        await bench.client.delete(NAMESPACE, "team")
+        await bench.until(lambda: bench.store.object(NAMESPACE, "team") is None, "the namespace is gone")
+        await bench.settle()
+
+    on_bench(script)
+    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [record.getMessage() for record in warnings if record.name == "hekla.controllers"] == []
 
 
 @pytest.mark.parametrize("gate", ["open", "closed"])

@@ -116,7 +116,7 @@ class CronJobController:
             self._recorder.event(cron_job, WARNING, "ForeignJob", message)
             return None
         except ApiError as error:
-            if _namespace_goes(error):
+            if error.namespace_goes:
                 message = f"Namespace {namespace} is terminating, skipping job creation"
                 self._recorder.event(cron_job, WARNING, "NamespaceTerminating", message)
                 return None
@@ -181,8 +181,3 @@ def _times(cron_job: Obj) -> tuple[object, object]:
     # Where nobody checks what is created there may be nothing in it.
     spec = cron_job.get("spec") or {}
     return spec.get("schedule"), spec.get("timeZone")
-
-
-def _namespace_goes(error: ApiError) -> bool:
-    causes = (error.details or {}).get("causes") or ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -77,13 +77,13 @@ class Made:
     """What has come of making pods so far: those that are there, and a line about each that could not be made.
 
     `asked` are the seconds after which these may be tried again, where a server has said so. `awaited` says that a name
-    is still taken by a pod that is going; no fault, but to be looked at again.
+    is still taken by a pod that is going, or that the namespace is going; no fault, but to be looked at again.
     """
 
     created: list[Pod] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     asked: float = 0.0
-    awaited: Conflict | None = None
+    awaited: ApiError | None = None
     refused: PluginRefused | None = None
 
 
@@ -174,7 +174,7 @@ class JobWriter:
             return
         for pod, result in zip(pods, await self._client.create_many(POD, pods, view=PodView), strict=True):
             taken = await self._take_pod(job, pod, result)
-            if isinstance(taken, Conflict):
+            if isinstance(taken, ApiError) and (isinstance(taken, Conflict) or taken.namespace_goes):
                 made.awaited = taken
             elif isinstance(taken, ApiError):
                 made.failed.append(f"failed to create pod {name_of(pod)}, err: {taken}")
