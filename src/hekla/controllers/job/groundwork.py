@@ -57,6 +57,7 @@ class Groundwork:
         self._rng = rng
         self._objects = ObjectKeeper(client, Kubelets(client, sources.pods), clock)
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
+        self._told: dict[str, tuple[str, ...]] = {}
 
     async def lay(self, scene: Scene, *, verify: bool) -> Ground | None:
         """None when the Job was changed for it, and has to be read again.
@@ -107,6 +108,7 @@ class Groundwork:
     def forget(self, uid: str) -> None:
         """The Job with this uid is gone."""
         self._groups.pop(uid, None)
+        self._told.pop(uid, None)
         self._objects.forget(uid)
 
     async def _forward(self, job: Job) -> bool:
@@ -122,8 +124,7 @@ class Groundwork:
 
     async def _prepare(self, job: Job, pods: list[Pod], *, verify: bool) -> list[Configured]:
         plugins, wanted, wrong = self._wanted(job)
-        for error in wrong:
-            self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
+        self._tell_of_plugins(job, wrong)
         if wrong and (verify or not pods):
             raise wrong[0]
         try:
@@ -134,6 +135,16 @@ class Groundwork:
         if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):
             self._advise(job, plugins)
         return plugins
+
+    def _tell_of_plugins(self, job: Job, wrong: list[HeklaError]) -> None:
+        """Say what is wrong with plugins when it becomes so, and not at every look from then on."""
+        told = self._told.pop(job.uid, ())
+        now = tuple(f"Execute plugin when job add failed, err: {error}" for error in wrong)
+        for words in now:
+            if words not in told:
+                self._warn(job, "PluginError", words)
+        if now:
+            self._told[job.uid] = now
 
     def _advise(self, job: Job, plugins: list[Configured]) -> None:
         understood = {one.name: one.arguments for one in plugins if one.arguments is not None}

@@ -103,10 +103,36 @@ def test_b34_pods_are_not_made_without_a_plugin_that_was_uninstalled(tmp_path: P
         await bench.client.delete(POD, "demo-member-0", "default")
         await bench.settle()
         assert [name_of(pod) for pod in bench.pods()] == ["demo-member-1"]
-        words = "Execute plugin when job add failed, err: failed to get plugin rendezvous"
-        assert words in [event["message"] for event in await bench.client.find_all(EVENT, "default")]
+        assert await _told(bench, NOT_INSTALLED) == [1]
 
     on_bench(script)
+
+
+@pytest.mark.usefixtures("installed")
+def test_b34_a_plugin_that_was_uninstalled_is_told_of_once_and_not_at_every_look(tmp_path: Path) -> None:
+    (document,) = read_manifest(str(EXAMPLE / "job.yaml"))
+
+    async def script(bench: Bench) -> None:
+        await bench.create({**document.obj, "metadata": {"name": "demo", "namespace": "default"}})
+        await bench.until_running(2)
+        await bench.stop_controllers()
+        shutil.rmtree(next(tmp_path.glob("*.dist-info")))
+        bench.start_controllers()
+        for number in range(3):
+            note = {"metadata": {"annotations": {"look": str(number)}}}
+            await bench.client.patch(JOB, "demo", note, "default")
+            await bench.settle()
+        assert await _told(bench, NOT_INSTALLED) == [1]
+
+    on_bench(script)
+
+
+NOT_INSTALLED = "Execute plugin when job add failed, err: failed to get plugin rendezvous"
+
+
+async def _told(bench: Bench, message: str) -> list[int]:
+    """The counts of the Events that say this."""
+    return [event["count"] for event in await bench.client.find_all(EVENT, "default") if event["message"] == message]
 
 
 BROKEN = """
