@@ -47,13 +47,12 @@ async def _talk(node: Rig) -> None:
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=1 << 20)
-    port = server.sockets[0].getsockname()[1]
-    await node.start_agent(api_server=["127.0.0.1", port])
-    await node.create_pod("talker", container={"command": ["python3", "-c", TALK]})
-    pod = await node.finished("talker")
-    assert node.log(pod) == "10.96.0.1 300002\nkubernetes.default.svc 300002\n"
-    server.close()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, limit=1 << 20) as server:
+        port = server.sockets[0].getsockname()[1]
+        await node.start_agent(api_server=["127.0.0.1", port])
+        await node.create_pod("talker", container={"command": ["python3", "-c", TALK]})
+        pod = await node.finished("talker")
+        assert node.log(pod) == "10.96.0.1 300002\nkubernetes.default.svc 300002\n"
 
 
 @each_account
