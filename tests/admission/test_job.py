@@ -17,6 +17,7 @@ from hekla.admission.job import (
     warnings_about,
 )
 from hekla.api.job_plugins import Flag, load_flags
+from hekla.api.kinds import Obj
 from hekla.controllers.job.plugins.ray import Ray
 from tests import make
 
@@ -175,6 +176,30 @@ def test_tasks_are_stored_as_upstream_writes_them_back() -> None:
             ],
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("hook", "stored", "wrong"),
+    [
+        ({"sleep": {}}, {"sleep": {"seconds": 0}}, ""),
+        (
+            {"tcpSocket": {}},
+            {"tcpSocket": {"port": 0}},
+            "tcpSocket.port: Invalid value: 0: must be between 1 and 65535",
+        ),
+        ({"httpGet": {}}, {"httpGet": {"port": 0}}, "httpGet.port: Invalid value: 0: must be between 1 and 65535"),
+        ({"exec": {}}, {"exec": {}}, "exec.command: Required value"),
+        ({}, {}, "preStop: Required value: must specify a handler type"),
+    ],
+)
+def test_what_a_hook_leaves_out_is_nought_where_upstream_always_writes_it(hook: Obj, stored: Obj, wrong: str) -> None:
+    job = make.new_job("demo", make.task("a", pod={"containers": [make.container(lifecycle={"preStop": hook})]}))
+    default_job(job)
+    (container,) = job["spec"]["tasks"][0]["template"]["spec"]["containers"]
+    assert container["lifecycle"] == {"preStop": stored}
+    told = validate_new_job(job, QUEUES, PLUGINS)
+    assert wrong in told
+    assert bool(told) == bool(wrong)
 
 
 @pytest.mark.parametrize(("partitions", "expected"), [(-1, 6), (0, 6), (1, 3)])

@@ -7,6 +7,7 @@ import pytest
 from hekla.admission.reading import unreadable
 from tests import make
 
+CONTAINERS = "spec.tasks.template.spec.containers"
 FIELD = "json: cannot unmarshal {} into Go struct field {} of type {}"
 
 
@@ -16,6 +17,10 @@ def read(**spec: Any) -> str:
 
 def template(**spec: Any) -> dict[str, Any]:
     return {"tasks": [{"template": {"spec": spec}}]}
+
+
+def with_container(**fields: Any) -> dict[str, Any]:
+    return template(containers=[make.container(**fields)])
 
 
 def test_a_good_job_is_readable() -> None:
@@ -84,6 +89,29 @@ def test_a_good_job_is_readable() -> None:
             "array",
             "ResourceRequirements.spec.tasks.template.spec.containers.resources.limits",
             "v1.ResourceList",
+        ),
+        (with_container(lifecycle=[]), "array", f"Container.{CONTAINERS}.lifecycle", "v1.Lifecycle"),
+        (
+            with_container(lifecycle={"preStop": []}),
+            "array",
+            f"Lifecycle.{CONTAINERS}.lifecycle.preStop",
+            "v1.LifecycleHandler",
+        ),
+        (
+            with_container(lifecycle={"preStop": {"sleep": {"seconds": "x"}}}),
+            "string",
+            f"SleepAction.{CONTAINERS}.lifecycle.preStop.sleep.seconds",
+            "int64",
+        ),
+        (with_container(readinessProbe=[]), "array", f"Container.{CONTAINERS}.readinessProbe", "v1.Probe"),
+        (with_container(securityContext=[]), "array", f"Container.{CONTAINERS}.securityContext", "v1.SecurityContext"),
+        (template(affinity=[]), "array", "PodSpec.spec.tasks.template.spec.affinity", "v1.Affinity"),
+        (template(dnsConfig=[]), "array", "PodSpec.spec.tasks.template.spec.dnsConfig", "v1.PodDNSConfig"),
+        (
+            template(securityContext=[]),
+            "array",
+            "PodSpec.spec.tasks.template.spec.securityContext",
+            "v1.PodSecurityContext",
         ),
         ({"networkTopology": "hard"}, "string", "JobSpec.spec.networkTopology", "v1alpha1.NetworkTopologySpec"),
     ],

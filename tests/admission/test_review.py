@@ -81,7 +81,10 @@ def test_a_job_of_the_wrong_shape_is_refused_and_rare_fields_are_left_to_the_sch
         response = asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", job)))["response"]
         assert "cannot unmarshal" in response["status"]["message"], spec
         assert asyncio.run(ADMISSION.mutate(review(JOB, "UPDATE", job)))["response"]["allowed"], spec
-    job = {"metadata": {"name": "demo"}, "spec": {"tasks": [{"template": {"spec": {"affinity": "text"}}}]}}
+    job = {
+        "metadata": {"name": "demo"},
+        "spec": {"tasks": [{"template": {"spec": {"topologySpreadConstraints": "text"}}}]},
+    }
     assert asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", job)))["response"]["allowed"]
 
 

@@ -77,6 +77,23 @@ _PORT = _core(
     "ContainerPort", name=STRING, hostPort=INT32, containerPort=INT32, protocol=Scalar("v1.Protocol"), hostIP=STRING
 )
 _AMOUNTS = MapOf(Quantity(), "v1.ResourceList")
+_HANDLERS = {
+    "exec": _core("ExecAction", command=STRINGS),
+    "httpGet": _core("HTTPGetAction", path=STRING, host=STRING, scheme=Scalar("v1.URIScheme")),
+    "tcpSocket": _core("TCPSocketAction", host=STRING),
+}
+_HOOK = _core("LifecycleHandler", **_HANDLERS, sleep=_core("SleepAction", seconds=INT64))
+_PROBE = _core(
+    "Probe",
+    **_HANDLERS,
+    grpc=_core("GRPCAction", port=INT32, service=STRING),
+    initialDelaySeconds=INT32,
+    timeoutSeconds=INT32,
+    periodSeconds=INT32,
+    successThreshold=INT32,
+    failureThreshold=INT32,
+    terminationGracePeriodSeconds=INT64,
+)
 CONTAINER = _core(
     "Container",
     name=STRING,
@@ -88,7 +105,12 @@ CONTAINER = _core(
     env=_list_of(_core("EnvVar", name=STRING, value=STRING)),
     resources=_core("ResourceRequirements", limits=_AMOUNTS, requests=_AMOUNTS),
     volumeMounts=_list_of(_core("VolumeMount", name=STRING, readOnly=BOOL, mountPath=STRING, subPath=STRING)),
+    livenessProbe=_PROBE,
+    readinessProbe=_PROBE,
+    startupProbe=_PROBE,
+    lifecycle=_core("Lifecycle", postStart=_HOOK, preStop=_HOOK),
     imagePullPolicy=Scalar("v1.PullPolicy"),
+    securityContext=_core("SecurityContext"),
     stdin=BOOL,
     tty=BOOL,
 )
@@ -116,6 +138,9 @@ POD_SPEC = _core(
     hostNetwork=BOOL,
     hostPID=BOOL,
     hostIPC=BOOL,
+    securityContext=_core("PodSecurityContext"),
+    affinity=_core("Affinity"),
+    dnsConfig=_core("PodDNSConfig"),
     imagePullSecrets=_list_of(_core("LocalObjectReference", name=STRING)),
     hostname=STRING,
     subdomain=STRING,

@@ -39,6 +39,14 @@ _TOLD_APART = frozenset(
         "containerPort", "containers", "lun", "maxSkew", "name", "port", "seconds", "weight",
     }
 )  # fmt: skip
+# What is written of these even where nobody has said anything.
+_ALWAYS: dict[str, Obj] = {
+    "grpc": {"port": 0},
+    "httpGet": {"port": 0},
+    "resourceFieldRef": {"divisor": "0"},
+    "sleep": {"seconds": 0},
+    "tcpSocket": {"port": 0},
+}
 
 
 def job_spec_as_stored(spec: Obj) -> Obj:
@@ -84,8 +92,9 @@ def as_stored(value: Any) -> Any:
         return value
     kept = {name: _field(name, inner) for name, inner in value.items() if inner is not None}
     stored = {name: inner for name, inner in kept.items() if name in _TOLD_APART or not _is_nothing(name, inner)}
-    if "resourceFieldRef" in stored:
-        stored["resourceFieldRef"].setdefault("divisor", "0")
+    for name in _ALWAYS.keys() & stored.keys():
+        if isinstance(stored[name], dict):
+            stored[name] = {**_ALWAYS[name], **stored[name]}
     return stored
 
 
