@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
-from hekla.cli.progress import dependency_reason, predecessor_reason, task_rows, told_reason, waiting_reason
+from hekla.cli.progress import dependency_reason, failures, predecessor_reason, task_rows, told_reason, waiting_reason
 from tests import make
 
 UNSCHEDULABLE = {
@@ -122,3 +122,21 @@ def test_a_pod_that_is_told_to_end_runs_until_it_has_ended() -> None:
     }
     (row,) = task_rows(job, [leaving])
     assert (row.pending, row.running) == (0, 1)
+
+
+def ended(name: str, **status: Any) -> dict[str, Any]:
+    terminated = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    return {
+        "metadata": {"name": name},
+        "status": {"phase": "Failed", "containerStatuses": [{"name": "c", "state": terminated}], **status},
+    }
+
+
+def test_a_pod_that_was_failed_from_outside_says_why_and_not_what_became_of_its_containers() -> None:
+    evicted = ended("j-t-0", reason="Evicted", message='Usage of EmptyDir volume "shm" exceeds the limit "64Mi". ')
+    refused = ended("j-t-1", reason="NotSupported", message="hostNetwork", containerStatuses=[])
+    assert failures([evicted, refused, ended("j-t-2")]) == [
+        'j-t-0: Evicted: Usage of EmptyDir volume "shm" exceeds the limit "64Mi".',
+        "j-t-1: NotSupported: hostNetwork",
+        "j-t-2: Error, exit code 137",
+    ]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from hekla.api.batch import JobPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of, parse_timestamp
 from hekla.cli.output import duration
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _FLUSH_SECONDS = 0.05
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 _PHASE_COLOURS = {"Completed": "green", "Failed": "red", "Aborted": "red", "Terminated": "red", "Running": "cyan"}
+
+_MAKING_PODS = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
 class Display(Protocol):
@@ -46,7 +49,7 @@ class PlainDisplay:
         code, sentence = waiting_reason(group, pods)
         waiting = f" ({told_reason(code, sentence)})" if code and not is_finished(job) else ""
         retried = f" ({retries_of(job)})" if retries_of(job) else ""
-        line = f"{name_of(job)}: {phase_of(job)}{retried}, {_counts(rows)}{waiting}"
+        line = f"{name_of(job)}: {phase_of(job)}{retried}, {_counts(rows, phase_of(job))}{waiting}"
         if line != self._last:
             self._last = line
             self.say(line)
@@ -143,7 +146,8 @@ class LiveDisplay:
         return table
 
 
-def _counts(rows: list[TaskRow]) -> str:
+def _counts(rows: list[TaskRow], phase: str) -> str:
+    none = "no pods yet" if phase in _MAKING_PODS else "no pods left"
     words = []
     for row in rows:
         parts = [
@@ -154,7 +158,7 @@ def _counts(rows: list[TaskRow]) -> str:
             )
             if count
         ]  # fmt: skip
-        words.append(f"{row.name} {', '.join(parts) if parts else 'no pods yet'}")
+        words.append(f"{row.name} {', '.join(parts) if parts else none}")
     return "; ".join(words)
 
 

@@ -204,9 +204,15 @@ def _scheduled(pod: Obj) -> Obj:
 
 
 def failures(pods: Sequence[Obj]) -> list[str]:
-    """One line for each container that ended badly, with what it said."""
+    """One line for each container that ended badly, with what it said; one for a pod that somebody else failed."""
     lines = []
     for pod in pods:
+        told = pod.get("status") or {}
+        if told.get("phase") == PodPhase.FAILED and told.get("reason"):
+            # Evicted, say: that its containers were killed then explains nothing.
+            said = str(told.get("message") or "").strip()
+            lines.append(f"{pod['metadata']['name']}: {told['reason']}" + (f": {said}" if said else ""))
+            continue
         for status in _container_statuses(pod):
             ended = (status.get("state") or {}).get("terminated") or {}
             if ended and ended.get("exitCode"):
