@@ -27,7 +27,12 @@ def test_nothing_drives_the_terminal_and_what_it_would_show_stays(line: str, exp
 
 @pytest.mark.parametrize(
     ("phase", "said"),
-    [("Pending", "no pods yet"), ("Running", "no pods yet"), ("Completing", "no pods left"), ("Failed", "no pods left")],
+    [
+        ("Pending", "no pods yet"),
+        ("Running", "no pods yet"),
+        ("Completing", "no pods left"),
+        ("Failed", "no pods left"),
+    ],
 )
 def test_pods_that_were_there_are_not_still_to_come(phase: str, said: str) -> None:
     output = io.StringIO()

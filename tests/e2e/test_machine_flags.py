@@ -72,6 +72,22 @@ def test_a_wrong_table_of_images_is_refused_at_once(tmp_path: Path, text: str, s
     assert "Traceback" not in done.stderr
 
 
+def test_a_persons_own_table_of_images_may_come_after_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with start_cluster(tmp_path / "data", "--allow-host-path", str(tmp_path)) as cluster:
+        table = tmp_path / "config" / "hekla" / "images.yaml"
+        table.parent.mkdir(parents=True)
+        table.write_text("tool: {entrypoint: [sh, -c]}")
+        cards = "      resources: {limits: {nvidia.com/gpu: 1}}\n"
+        text = POD.replace(cards, "").replace("NAME", "late").replace("NODE", "local")
+        text = text.replace("SCRIPT", "echo mapped").replace("PATH", str(tmp_path))
+        cluster.kubectl("apply", "-f", "-", stdin=text)
+        cluster.wait_for("pod/late", ".status.phase", "Succeeded")
+        assert cluster.kubectl("logs", "late") == "mapped\n"
+
+
 SHARED_CARDS = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job

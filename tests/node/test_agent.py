@@ -166,7 +166,9 @@ def test_what_cannot_start_says_why(on_a_shared_node: Tell) -> None:
 
 
 async def _refusals(node: Rig) -> None:
-    await node.create_pod("no-program", container={"command": ["no-such-program"]})
+    await node.create_pod("no-program", container={"command": ["no-such-program"], "image": "torch:2"})
+    await node.create_pod("no-program-in-a-shell", "no-such-program", container={"image": "torch:2"})
+    await node.create_pod("last-words", "printf 'no torchrun' > /dev/termination-log; exit 127")
     await node.create_pod("no-command", container={"command": [], "image": "nginx"})
     await node.create_pod("host-path", volumes=[{"name": "v", "hostPath": {"path": "/"}}])
     reference = {"configMapKeyRef": {"name": "late", "key": "greeting"}}
@@ -174,7 +176,15 @@ async def _refusals(node: Rig) -> None:
     missing = await node.finished("no-program")
     assert exit_code(missing) == 128
     assert state(missing)["terminated"]["reason"] == "StartError"
-    assert '"no-such-program"' in state(missing)["terminated"]["message"]
+    # The image would have had it, people think: they are told that it was not looked into.
+    unmapped = "is not mapped: pods run from this machine's own file system"
+    assert state(missing)["terminated"]["message"] == (
+        f'exec: "no-such-program": executable file not found in $PATH; image "torch:2" {unmapped} (docs/images.md)'
+    )
+    in_a_shell = state(await node.finished("no-program-in-a-shell"))["terminated"]
+    assert (in_a_shell["exitCode"], in_a_shell["message"]) == (127, f'image "torch:2" {unmapped} (docs/images.md)')
+    last_words = state(await node.finished("last-words"))["terminated"]
+    assert (last_words["exitCode"], last_words["message"]) == (127, "no torchrun")
     assert 'image "nginx" is not mapped' in state(await node.finished("no-command"))["terminated"]["message"]
     assert "hostPath / is not among the paths" in (await node.finished("host-path"))["status"]["message"]
     waiting = await node.until("waits", lambda pod: "CreateContainerConfigError" in str(pod.get("status")))

@@ -79,7 +79,8 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
         raise Misuse("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
         raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
-    own_files = not (_is_there(cluster) or size["images"] or size["runtime"] != "machine" or default_images(os.environ))
+    mapped = size["images"] or default_images(os.environ).is_file()
+    own_files = not (_is_there(cluster) or mapped or size["runtime"] != "machine")
     if own_files:
         told = unused_table(file, jobs[0].obj)
         if told:

@@ -52,7 +52,7 @@ class ClusterSettings:
     queue_gates: bool = False
     """Pods that ask for it wait at the gate of their queue."""
     images: Path | None = None
-    """The table of images; None: the person's own, if there is one."""
+    """The table of images; None: the person's own, as soon as there is one."""
     runtime: Literal["machine", "podman"] = "machine"
     """What images are that the table does not know: the machine's own files, or podman's."""
     allow_host_path: tuple[Path, ...] = ()
@@ -89,12 +89,12 @@ class ClusterSettings:
             from hekla.node.podman import find_podman
 
             find_podman(self.data_dir)
-        if self.image_table() is not None:
+        if self.image_table().exists():
             from hekla.node.hooks.images import Images
 
             Images(self.image_table())
 
-    def image_table(self) -> Path | None:
+    def image_table(self) -> Path:
         return self.images or default_images(os.environ)
 
 

@@ -104,12 +104,11 @@ def default_data_dir(environment: Mapping[str, str]) -> Path:
     return base / "hekla"
 
 
-def default_images(environment: Mapping[str, str]) -> Path | None:
-    """The person's own table of images, where there is one."""
+def default_images(environment: Mapping[str, str]) -> Path:
+    """The person's own table of images; it need not be there."""
     config = environment.get("XDG_CONFIG_HOME")
     base = Path(config) if config else Path(environment.get("HOME", "~")).expanduser() / ".config"
-    table = base / "hekla" / "images.yaml"
-    return table if table.is_file() else None
+    return base / "hekla" / "images.yaml"
 
 
 def _refuse_foreign(root: Path) -> None:

@@ -29,6 +29,7 @@ from hekla.node.usage import standing_of, used_by_child
 
 START_ERROR = "StartError"
 START_ERROR_CODE = 128
+_NOT_FOUND_CODE = 127  # a shell's, for a program that is not there
 _RETRY_SECONDS = 1.0
 _MESSAGE_BYTES = 4096
 _CAPABILITIES_TO_CHANGE_IDENTITY = frozenset({6, 7, 8})  # SETGID SETUID SETPCAP
@@ -62,6 +63,11 @@ class ContainerSpec(TypedDict):
     argv: list[str]
     env: dict[str, str]
     cwd: str
+    about_image: str  # what explains that a program is not there; empty where nothing does
+
+
+class ProgramNotFound(OSError):
+    """There is no such program where the container looks for it."""
 
 
 def run(specification: int, answer: int) -> NoReturn:
@@ -173,9 +179,11 @@ class _Shim:
         os._exit(1)
 
     def _finish(self, outcome: records.ExitRecord) -> None:
-        last_words = _last_words(self._spec["message_file"])
-        if last_words and not outcome.get("message"):
-            outcome["message"] = last_words
+        said = outcome.get("message") or _last_words(self._spec["message_file"])
+        if not said and outcome["code"] == _NOT_FOUND_CODE:
+            said = self._spec["about_image"]
+        if said:
+            outcome["message"] = said
         outcome["startedAt"] = self._started_at
         outcome["finishedAt"] = stamp().decode()
         while True:
@@ -272,6 +280,8 @@ def _be_container(spec: ContainerSpec, wires: _Wires, status: int, go: int) -> N
         os.chdir(spec["cwd"])
         reset_signals()
         execute(spec["argv"], spec["env"])
+    except ProgramNotFound as error:
+        os.write(status, "; ".join(filter(None, (describe(error), spec["about_image"]))).encode())
     except OSError as error:
         os.write(status, describe(error).encode())
     except BaseException as error:
@@ -370,7 +380,7 @@ def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
         why = f" ({closed} is closed to user {os.getuid()})" if closed else ""
         raise OSError(refusal.errno, f'exec: "{program}": {(refusal.strerror or "").lower()}{why}')
     where = "no such file or directory" if "/" in program else "executable file not found in $PATH"
-    raise OSError(0, f'exec: "{program}": {where}')
+    raise ProgramNotFound(0, f'exec: "{program}": {where}')
 
 
 def _outcome(wait_status: int) -> records.ExitRecord:

@@ -302,6 +302,7 @@ class Starter:
             "argv": [env_hook.expand(word, env) for word in image.command],
             "env": env,
             "cwd": str(container.get("workingDir") or image.working_dir),
+            "about_image": image.about,
         }
 
     def _assign_gpus(self, pod: Obj, container: Obj) -> gpus.Assignment:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hekla.api.kinds import Obj
 from hekla.node import syscalls as sys_
-from hekla.node.hooks.images import Image, ImageError, ImageMissing, Images, command_line
+from hekla.node.hooks.images import OWN_FILES, Image, ImageError, ImageMissing, Images, command_line
 from hekla.node.image_store import extract, once
 from hekla.node.podman import Podman
 
@@ -30,6 +30,7 @@ class ReadyImage:
     base: str = "/"  # the root; "/" is the machine's own
     above: tuple[str, ...] = ()  # folders laid over it, the top one first
     user: str = ""  # who runs in it unless the pod says: `user[:group]`, names or numbers
+    about: str = ""  # what explains that a program is not there
 
     def home_of(self, uid: int) -> str:
         """What the image's list of users says."""
@@ -72,7 +73,7 @@ def ready_image(container: Obj, images: Images, data_dir: Path, podman: Podman |
         image = _podmans(podman, container, name)
     command = command_line(container, image)
     if image is None:
-        return ReadyImage(command)
+        return ReadyImage(command, about=f'image "{name}" is not mapped: {OWN_FILES} (docs/images.md)')
     try:
         base = "/" if image.root is None else _folder(image.root, data_dir)
         above = tuple(_folder(layer, data_dir) for layer in reversed(image.layers))

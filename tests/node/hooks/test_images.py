@@ -100,3 +100,12 @@ def test_a_changed_table_counts_and_a_broken_one_does_not(tmp_path: Path) -> Non
         found = images.find("a")
         assert found is not None
         assert found.command == (expected,)
+
+
+def test_a_table_that_comes_later_counts_from_then_on(tmp_path: Path) -> None:
+    images = Images(tmp_path / "images.yaml")
+    assert images.find("a") is None
+    (tmp_path / "images.yaml").write_text("a: {command: [one]}")
+    found = images.find("a")
+    assert found is not None
+    assert found.command == ("one",)

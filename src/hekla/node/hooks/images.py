@@ -29,6 +29,7 @@ from hekla.log import get_logger
 
 log = get_logger("node")
 
+OWN_FILES = "pods run from this machine's own file system"
 _KEYS = ("root", "layers", "entrypoint", "command", "environment", "workingDir", "hint")
 
 
@@ -62,10 +63,10 @@ class Images:
     """The table, read again when its file changes. One that does not parse is refused, the old one stays in force."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Raises ImageError for a table that is there and wrong."""
+        """Raises ImageError for a table that is there and wrong; one that is not there yet may come."""
         self._path = path
         self._seen = _version(path)
-        self._table = {} if path is None else read_table(path)
+        self._table = {} if path is None or self._seen is None else read_table(path)
 
     def find(self, name: str) -> Image | None:
         """By the whole name, else by the name without its tag or digest."""
@@ -99,7 +100,7 @@ def command_line(container: Obj, image: Image | None) -> list[str]:
         found = "is not mapped" if image is None else "is mapped without entrypoint and command"
         raise ImageError(
             f'container "{container["name"]}" gives no command and image "{container.get("image") or ""}" {found}: '
-            "pods run from this machine's own file system, so set `command`, or map the image (--images FILE)"
+            f"{OWN_FILES}, so set `command`, or map the image (--images FILE)"
         )
     return [*image.entrypoint, *(args or image.command)]
 
