@@ -17,6 +17,7 @@ import click
 
 from hekla.client.kubeconfig import Access, connect, default_paths, load_access
 from hekla.client.rest import Client
+from hekla.errors import UsageError
 from hekla.local.layout import Layout, default_data_dir
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class ClusterOptions:
     server: str = ""
 
     def connection(self) -> Connection:
+        self._require_cluster_on_data_dir()
         access = load_access(self._paths(), context=self.context)
         if self.server:
             access = replace(access, server=self.server)
@@ -52,7 +54,7 @@ class ClusterOptions:
 
     def names_a_cluster(self) -> bool:
         """Whether the person said which cluster, so that starting a private one would be wrong."""
-        return bool(self.kubeconfig or os.environ.get("KUBECONFIG"))
+        return bool(self.kubeconfig or (self.data_dir is None and os.environ.get("KUBECONFIG")))
 
     def is_local(self) -> bool:
         """Whether commands go to the data dir's own cluster."""
@@ -63,6 +65,12 @@ class ClusterOptions:
         given = (("-s", self.server), ("--kubeconfig", self.kubeconfig), ("--data-dir", self.data_dir))
         named = [*given, ("--context", self.context), ("-n", self.namespace)]
         return "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in named if value)
+
+    def _require_cluster_on_data_dir(self) -> None:
+        if self.data_dir is None or self.kubeconfig is not None or self.layout().kubeconfig.exists():
+            return
+        start = f"hekla up --data-dir {shlex.quote(str(self.data_dir))}"
+        raise UsageError(f"no cluster has been started on {self.data_dir}: start one with `{start}`")
 
     def _paths(self) -> list[Path]:
         from hekla.local.running import inspect

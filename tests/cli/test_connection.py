@@ -1,0 +1,28 @@
+"""Which cluster a command means, and what it says when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hekla.cli.connection import ClusterOptions
+from hekla.errors import UsageError
+
+
+def test_a_data_dir_on_the_command_line_comes_before_the_environments_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "other"))
+    assert ClusterOptions(None, None, "", "").names_a_cluster()
+    assert not ClusterOptions(None, tmp_path, "", "").names_a_cluster()
+    assert ClusterOptions(tmp_path / "one", tmp_path, "", "").names_a_cluster()
+
+
+def test_a_data_dir_without_a_cluster_is_told_with_the_command_that_starts_one_there(tmp_path: Path) -> None:
+    folder = tmp_path / "my cluster"
+    with pytest.raises(UsageError) as told:
+        ClusterOptions(None, folder, "", "").connection()
+    assert str(told.value) == (
+        f"no cluster has been started on {folder}: start one with `hekla up --data-dir '{folder}'`"
+    )
