@@ -1,11 +1,14 @@
-"""What people hear of a job that is started again at once, and of one that has ended."""
+"""What people hear of a job that is started again at once, of one that has ended, of files edited between two runs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.local_cluster import LocalCluster, start_cluster
 from tests.eventually import eventually
@@ -19,12 +22,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
-def create(cluster: LocalCluster, name: str, script: str) -> None:
-    container = {"name": "main", "image": "any", "command": ["sh", "-c", script]}
+def job_of(name: str, script: str, *volumes: dict[str, Any]) -> dict[str, Any]:
+    mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
+    container = {"name": "main", "image": "any", "command": ["sh", "-c", script], "volumeMounts": mounts}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 300, "containers": [container]}
+    pod["volumes"] = list(volumes)
     spec = {"minAvailable": 1, "tasks": [{"name": "t", "replicas": 1, "template": {"spec": pod}}]}
-    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def create(cluster: LocalCluster, name: str, script: str) -> None:
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(job_of(name, script)))
 
 
 def test_a_job_started_again_at_once_says_whom_it_waits_for(cluster: LocalCluster) -> None:
@@ -59,3 +67,23 @@ def test_the_story_of_a_job_has_its_end(cluster: LocalCluster) -> None:
     assert [reason for about, reason in told_all if about.startswith("podgroup/")] == ["Scheduled"]
     assert "0/0 tasks in gang unschedulable" in cluster.hekla("events", "ends", "--output", "json").stdout
     assert "Container main ended with exit code 3" in cluster.hekla("events", "ends").stdout
+
+
+def test_a_script_edited_since_the_last_run_is_not_passed_over_in_silence(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    script = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "script"}}
+    job = job_of("edited", "cat /script/text", {"name": "script", "configMap": {"name": "script"}})
+    said = []
+    for text in ("one", "one", "two"):
+        file = tmp_path / "job.yaml"
+        file.write_text(yaml.safe_dump_all([{**script, "data": {"text": text}}, job]))
+        said.append(cluster.hekla("run", file).stderr)
+        cluster.hekla("job", "delete", "edited")
+        cluster.kubectl("wait", "--for=delete", "pod/edited-t-0")
+    assert "is there already" not in said[0]
+    assert said[1] == "ConfigMap 'script' is there already and used as it is\n"
+    assert said[2] == (
+        f"warning: ConfigMap 'script' is there already with other content than in {file}; "
+        "to use the file's: `kubectl delete configmap script`\n"
+    )

@@ -9,6 +9,7 @@ import click
 
 from hekla.api.kinds import JOB, QUEUE, Kind, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.cli.likeness import is_as_written
 from hekla.cli.manifest import BadFile, Document, Mistake, locate
 from hekla.cli.vcctl import is_vcctl
 from hekla.client.rest import Client
@@ -44,8 +45,10 @@ async def submit_all(client: Client, documents: list[Document], namespace: str) 
     try:
         for document in sorted(documents, key=lambda document: kind_of(document.obj) is JOB):
             kind = require_kind(document)
-            if kind is not JOB and await client.find(kind, name_of(document.obj), namespace_of(document.obj)):
-                click.echo(f"{kind.kind} {name_of(document.obj)!r} is there already and used as it is", err=True)
+            if kind is not JOB and (
+                found := await client.find(kind, name_of(document.obj), namespace_of(document.obj))
+            ):
+                click.echo(_told_of_existing(document, kind, found), err=True)
                 continue
             made = await create_document(client, document)
             created.append((kind, made))
@@ -56,6 +59,15 @@ async def submit_all(client: Client, documents: list[Document], namespace: str) 
             await client.delete(kind, name_of(obj), namespace_of(obj), uid=uid_of(obj))
         raise
     return created[-1][1]
+
+
+def _told_of_existing(document: Document, kind: Kind, found: Obj) -> str:
+    name = f"{kind.kind} {name_of(document.obj)!r}"
+    if is_as_written(document.obj, found):
+        return f"{name} is there already and used as it is"
+    # Often a script that was edited since the last run: who overlooks this would look for their change in vain.
+    remedy = f"kubectl delete {kind.singular} {name_of(document.obj)}"
+    return f"warning: {name} is there already with other content than in {document.file}; to use the file's: `{remedy}`"
 
 
 async def create_document(client: Client, document: Document, *, dry_run: bool = False) -> Obj:
