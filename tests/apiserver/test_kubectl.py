@@ -161,3 +161,19 @@ def test_deleting_waits_until_the_object_is_gone(live: LiveServer) -> None:
         assert deleting.poll() is None
         live.kubectl("patch", "cm", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         assert deleting.wait(timeout=60) == 0
+
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: alone}
+spec: {containers: [{name: main, image: any, command: [sleep, "60"]}]}
+"""
+
+
+@needs_newer_kubectl
+def test_debug_containers_are_refused_as_by_a_cluster_that_has_none(live: LiveServer) -> None:
+    live.kubectl("create", "-f", "-", stdin=POD)
+    refused = live.kubectl("debug", "alone", "--image=any", "--profile=general", check=False)
+    assert "ephemeral containers are disabled for this cluster" in refused
+    live.kubectl("delete", "pod", "alone", "--now")

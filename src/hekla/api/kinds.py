@@ -81,7 +81,7 @@ POD = Kind(
     "pods",
     True,
     ("po",),
-    ("status", "binding", "eviction", "log", "exec", "ephemeralcontainers"),
+    ("status", "binding", "eviction", "log", "exec"),
     ("all",),
 )
 SERVICE = Kind("", "v1", "Service", "services", True, ("svc",), ("status",), ("all",))

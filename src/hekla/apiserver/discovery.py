@@ -24,7 +24,6 @@ _SUBRESOURCE_VERBS = {
     "portforward": ["create", "get"],
     "finalize": ["update"],
     "token": ["create"],
-    "ephemeralcontainers": ["get", "patch", "update"],
 }
 _SUBRESOURCE_KINDS = {
     "scale": "Scale",
