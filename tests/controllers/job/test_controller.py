@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
-from hekla.api.meta import name_of, uid_of
+from hekla.api.meta import annotations_of, name_of, uid_of
 from hekla.client.transport import Answer
 from hekla.errors import ApiError, Forbidden, Invalid
 from tests import make
@@ -259,12 +259,57 @@ def test_a_pod_that_was_disowned_is_missed_at_once_and_keeps_its_name() -> None:
     on_bench(script)
 
 
-def test_a_pod_whose_marks_were_taken_off_is_told_of() -> None:
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"volcano.sh/job-version": None},
+        {"volcano.sh/job-version": "of old"},
+        {"volcano.sh/task-spec": None, "volcano.sh/job-name": None, "volcano.sh/job-retry-count": None},
+    ],
+)
+def test_a_pod_whose_marks_were_taken_off_gets_them_back_and_nothing_has_happened(edited: dict[str, Any]) -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodEvicted", "TerminateJob"), make.policy("PodFailed", "RestartJob")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        # Marks that differ from those of a new job.
+        await bench.end("demo-worker-0", "Failed", 3)
+        await bench.until_running(2)
+        first, marks = await uids(bench, POD), annotations_of(await bench.client.get(POD, "demo-worker-0", "default"))
+        assert marks["volcano.sh/job-version"] == marks["volcano.sh/job-retry-count"] == "1"
+        await bench.client.patch(POD, "demo-worker-0", {"metadata": {"annotations": edited}}, "default")
+        await bench.settle()
+        assert annotations_of(await bench.client.get(POD, "demo-worker-0", "default")) == marks
+        assert (bench.phase("demo"), bench.job("demo")["status"]["running"]) == ("Running", 2)
+        assert await uids(bench, POD) == first
+
+    on_bench(script)
+
+
+def test_what_happens_to_a_pod_at_the_moment_its_marks_are_taken_off_is_answered() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartJob")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        first = await uids(bench, POD)
+        unmarked = {"metadata": {"annotations": {"volcano.sh/job-version": None}}}
+        await bench.client.patch(POD, "demo-worker-0", unmarked, "default")
+        await bench.end("demo-worker-1", "Failed", 3)
+        await bench.until_running(2)
+        assert bench.job("demo")["status"]["retryCount"] == 1
+        assert not first.items() & (await uids(bench, POD)).items()
+
+    on_bench(script)
+
+
+def test_a_pod_whose_marks_were_taken_off_while_nobody_looked_is_told_of() -> None:
     async def script(bench: Bench) -> None:
         await bench.create(make.new_job("demo", make.task("worker", 2)))
         await bench.until_running(2)
+        await bench.stop_controllers()
         unmarked = {"metadata": {"annotations": {"volcano.sh/job-version": None}}}
         await bench.client.patch(POD, "demo-worker-0", unmarked, "default")
+        bench.start_controllers()
         await bench.settle()
         told = [event for event in await events(bench) if event.startswith("FailedCreate")]
         assert any("demo-worker-0" in event and "volcano.sh/job-version" in event for event in told)

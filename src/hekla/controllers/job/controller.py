@@ -140,6 +140,8 @@ class JobController:
         # 5. A Command goes once what it asked for is written down.
         if command:
             await self._commands.finish(job, command)
+        # 6. What somebody has taken off its pods.
+        await self._write.restore_marks(job, scene.pods)
         return decision.next_due
 
     async def _kill(self, scene: Scene, order: Order) -> None:

@@ -20,7 +20,17 @@ from hekla.api.batch import (
 from hekla.api.core import FINISHED_POD_PHASES, PodPhase
 from hekla.api.duration import InvalidDuration, canonical_duration, parse_duration
 from hekla.api.kinds import Obj
-from hekla.api.meta import Key, annotations_of, count_of, is_deleting, key_of, labels_of, parse_timestamp, uid_of
+from hekla.api.meta import (
+    Key,
+    annotations_of,
+    controller_of,
+    count_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    parse_timestamp,
+    uid_of,
+)
 
 _DEFAULT_MAX_RETRY = 3
 
@@ -101,6 +111,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     """Since when a delayed answer waits to what happened to it, if nothing else tells."""
     attempt: int | None = None
     """How many retries its job had used when it was made."""
+    bare: bool = False
+    """Whether somebody has taken its marks off, so that only who saw them before knows which pod it is."""
 
     @property
     def is_finished(self) -> bool:
@@ -157,6 +169,22 @@ def read_pod(obj: Obj) -> Pod | None:
         waiting_since=read_moment(annotations.get(WAITING_SINCE)),
         attempt=count_of(annotations.get(JOB_RETRY_COUNT, "")),
     )
+
+
+def read_known_pod(obj: Obj, known: Pod) -> Pod | None:
+    """A pod whose marks cannot be read any more, by those that were on it before."""
+    owner = controller_of(obj)
+    if owner is None or known.uid != uid_of(obj):
+        return None
+    marks = {**annotations_of(obj), **marks_of(str(owner.get("name") or ""), known)}
+    record = read_pod({**obj, "metadata": {**obj["metadata"], "annotations": marks}})
+    return None if record is None else msgspec.structs.replace(record, bare=True)
+
+
+def marks_of(job_name: str, pod: Pod) -> dict[str, str]:
+    """The annotations that tell which of a job's pods one is."""
+    marks = {JOB_NAME: job_name, TASK_SPEC: pod.task, JOB_VERSION: str(pod.version)}
+    return marks if pod.attempt is None else {**marks, JOB_RETRY_COUNT: str(pod.attempt)}
 
 
 def read_pods(objects: Iterable[Obj]) -> list[Pod]:

@@ -1,8 +1,8 @@
 """The pods of every Job as records, each read once when it changes and not again whenever its Job is looked at.
 
 A change that alters no record is no news: a pod being bound, or the copy of a pod that the answer to its creation has
-already told us of. A pod that names a Job of another namespace as its owner is nobody's: whoever may make pods in one
-namespace must not be able to fail the Jobs of another.
+already told us of. A pod whose marks are taken off stays the one it was. A pod that names a Job of another namespace as
+its owner is nobody's: whoever may make pods in one namespace must not be able to fail the Jobs of another.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hekla.api.kinds import JOB, Obj
-from hekla.api.meta import controller_of, name_of, namespace_of
+from hekla.api.meta import controller_of, name_of, namespace_of, uid_of
 from hekla.client.informer import Update
-from hekla.controllers.job.model import Pod, read_pod
+from hekla.controllers.job.model import Pod, read_known_pod, read_pod
 
 # The namespace and the uid of a Job.
 _Owner = tuple[str, str]
@@ -63,7 +63,7 @@ class PodIndex:
         """Take in a change. Whether it says anything new about a Job's pods."""
         name = name_of(update.obj)
         before, after = _job_of(update.old), _job_of(update.new)
-        record = read_pod(update.new) if update.new is not None and after is not None else None
+        record = self._read(update.new, after) if update.new is not None and after is not None else None
         known = self._remove(before, name) if before is not None and (before != after or record is None) else None
         if record is None or after is None:
             return known is not None
@@ -71,6 +71,14 @@ class PodIndex:
         known = known or pods.by_name.get(name) or self._expected.pop(record.uid, None)
         pods.put(record)
         return record != known
+
+    def _read(self, obj: Obj, owner: _Owner) -> Pod | None:
+        record = read_pod(obj)
+        if record is not None:
+            return record
+        pods = self._jobs.get(owner)
+        known = (pods.by_name.get(name_of(obj)) if pods is not None else None) or self._expected.get(uid_of(obj))
+        return read_known_pod(obj, known) if known is not None else None
 
     def _remove(self, owner: _Owner, name: str) -> Pod | None:
         pods = self._jobs.get(owner)

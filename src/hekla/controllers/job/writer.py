@@ -29,7 +29,7 @@ from hekla.client.many import in_turns
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
-from hekla.controllers.job.model import Job, Pod, read_pod
+from hekla.controllers.job.model import Job, Pod, marks_of, read_pod
 from hekla.controllers.job.plugin import PluginRefused
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker
@@ -272,6 +272,12 @@ class JobWriter:
             )
         self._pods.expect(job.key.namespace, job.uid, record)
         return record
+
+    async def restore_marks(self, job: Job, pods: Iterable[Pod]) -> None:
+        """Write on pods again which of the Job's they are, for those who come after us."""
+        for pod in pods:
+            if pod.bare and not pod.deleting:
+                await self._annotate_pod(job, pod.name, pod.uid, marks_of(job.key.name, pod))
 
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
         await self._annotate_pod(job, pod.name, pod.uid, {OUT_OF_SYNC: "true"})
