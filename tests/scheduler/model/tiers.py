@@ -6,7 +6,7 @@ A plugin takes part in whatever it has a method for, unless its entry in the con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from typing import Any
 
 from tests.scheduler.model.cluster import Cluster, Group, Node, Pod, Queue
@@ -115,9 +115,9 @@ class Tiers:
 
     def victims_in_order(self, pods: Iterable[Pod], contender: Pod) -> list[Pod]:
         """The least important first."""
-        return sorted(pods, key=cmp_to_key(lambda one, other: self._compare_victims(one, other, contender)))
+        return sorted(pods, key=cmp_to_key(partial(self._compare_victims, contender)))
 
-    def _compare_victims(self, one: Pod, other: Pod, contender: Pod) -> int:
+    def _compare_victims(self, contender: Pod, one: Pod, other: Pod) -> int:
         assert one.group is not None
         assert other.group is not None
         assert contender.group is not None
@@ -129,7 +129,8 @@ class Tiers:
                     return -1 if nearer < farther else 1
             return -self.compare_queues(mine, theirs)
         # Which group is older does not matter here.
-        first, second = ((self.group_rank(pod.group), self.pod_rank(pod)) for pod in (one, other))
+        first = (self.group_rank(one.group), self.pod_rank(one))
+        second = (self.group_rank(other.group), self.pod_rank(other))
         return (first < second) - (first > second)
 
     # Groups
@@ -181,7 +182,7 @@ class Tiers:
         return [refusal for ask in self._asked("refusals") for refusal in ask(pod, node)]
 
     def score(self, pod: Pod, node: Node) -> float:
-        return sum(ask(pod, node) for ask in self._asked("score"))
+        return float(sum(ask(pod, node) for ask in self._asked("score")))
 
     # Victims
 

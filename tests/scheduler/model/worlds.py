@@ -14,7 +14,7 @@ from tests.scheduler.model.configs import Setting
 Given = dict[str, Any]
 
 _PLAIN = ("cpu", "memory", "gpu", "class", "labels", "node", "phase")
-_MOST_RUNNING = 8  # pods of a group
+_RUNNING = (2, 3, 4, 8)  # pods of a group, at most
 _TAINT = {"key": "k", "effect": "NoSchedule"}
 _TOLERATIONS = [{**_TAINT, "operator": "Exists"}, {"operator": "Exists"}, {"key": "k", "value": ""}]
 
@@ -27,7 +27,7 @@ def random_world(rng: Random, setting: Setting) -> Miniature:
     names = _usable(rng, queues)
     places = [node["name"] for node in nodes]
     groups = [
-        _group(rng, f"g{number}", names, places, list(classes)) for number in range(rng.choice([1, 2, 3, 3, 4, 5]))
+        _group(rng, f"g{number}", names, places, list(classes)) for number in range(rng.choice([1, 2, 3, 3, 4, 5, 6]))
     ]
     if {"preempt", "reclaim"} & set(setting.actions) and rng.random() < 0.75:
         _crowd(rng, groups, nodes)
@@ -164,10 +164,13 @@ def _group(rng: Random, name: str, queues: list[str], nodes: list[str], classes:
 def _crowd(rng: Random, groups: list[Given], nodes: list[Given]) -> None:
     """Have the first groups run with more pods than they need, until there is no room, and the others starve."""
     room = {node["name"]: float(node["cpu"]) for node in nodes if "unschedulable" not in node}
-    running, starving = groups[: (len(groups) + 1) // 2], groups[(len(groups) + 1) // 2 :]
+    number = (2 * len(groups) + 1) // 3
+    running, starving = groups[:number], groups[number:]
     for group in running:
         alike = group["pods"]
-        group["pods"] = [placed for _ in range(_MOST_RUNNING) if (placed := _placed(rng, rng.choice(alike), room))]
+        group["pods"] = [
+            placed for _ in range(rng.choice(_RUNNING)) if (placed := _placed(rng, rng.choice(alike), room))
+        ]
         minimum = rng.randint(0, max(0, len(group["pods"]) - 1))
         group |= {"phase": "Running", "min": minimum, **_chance(rng, 0.7, {"class": "low"})}
     for group in starving:

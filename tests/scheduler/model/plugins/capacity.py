@@ -151,8 +151,8 @@ class Capacity:
     # Books
 
     def _due(self, queue: Queue) -> Amounts:
-        """What it says, and at least what is guaranteed to it; outside a tree at most what it may hold. The root's is
-        the sum of its children's."""
+        """What it says, and at least what is guaranteed to it; outside a tree at most what it may hold. A share of
+        devices that the cluster has none of stands."""
         if self._tree is None:
             return most(lowered(queue.deserved, self._ceilings[queue.name]), queue.guarantee)
         return most(queue.deserved, queue.guarantee)

@@ -51,6 +51,7 @@ class _Part:
 
     weight: float = 1.0
     parts: dict[str, _Part] = field(default_factory=dict)
+    groups: list[_Part] = field(default_factory=list)
     held: Amounts = field(default_factory=dict)
     share: float = 0.0
     is_saturated: bool = True
@@ -65,8 +66,7 @@ class _Tree:
         for group, amounts in held.items():
             leaf = _Part(held=amounts, share=dominant_share(amounts, whole))
             leaf.is_saturated = self._wants_no_more(group, amounts)
-            self.way_to(group.queue)
-            self._department(group.queue).parts[f"group {group.key}"] = leaf
+            self._department(group.queue).groups.append(leaf)
         self._sum_up(self._root)
 
     def way_to(self, queue: Queue) -> list[_Part]:
@@ -91,15 +91,13 @@ class _Tree:
     def _sum_up(self, part: _Part) -> None:
         """All parts that want more count as if they had as little as the one that has least, of those that have
         anything: so one that has much does not keep the others back."""
-        if not part.parts:
-            return
-        departments = [child for name, child in part.parts.items() if not name.startswith("group ")]
-        for child in departments:
+        for child in part.parts.values():
             self._sum_up(child)
-        counted = [child for child in part.parts.values() if child.share > 0]
+        members = [*part.parts.values(), *part.groups]
+        counted = [child for child in members if child.share > 0]
         least = min([1.0, *(child.share for child in counted if not child.is_saturated)])
         part.held = {}
         for child in counted:
             part.held = plus(part.held, child.held, 1.0 if child.is_saturated else least / child.share)
         part.share = dominant_share(part.held, self._whole)
-        part.is_saturated = all(child.is_saturated for child in part.parts.values())
+        part.is_saturated = all(child.is_saturated for child in members)
