@@ -42,8 +42,10 @@ def _fill(decisions: Decisions, group: Group) -> None:
 
 
 def _refusals(decisions: Decisions, pod: Pod, node: Node) -> list[str]:
+    """A place that others still have, or were promised, is none."""
     found = [text for text, _ in decisions.tiers.refusals(pod, node)]
-    if decisions.cluster.idle(node).get(PODS, 0.0) < 1 and SLOTS not in found:
+    room = (decisions.cluster.idle(node), decisions.cluster.later(node))
+    if any(free.get(PODS, 0.0) < 1 for free in room) and SLOTS not in found:
         found.append(SLOTS)
     return found
 
