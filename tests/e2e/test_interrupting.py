@@ -155,3 +155,13 @@ def test_logs_are_followed_across_a_killed_api_server(cluster: LocalCluster, tmp
     lines = [line.rpartition("| ")[2] for line in screen.seen.splitlines() if " | n" in line]
     assert lines == [f"n{index}" for index in range(1, 9)]
     cluster.hekla("job", "delete", "steady")
+
+
+def test_who_waits_for_a_first_line_hears_what_the_job_waits_for(cluster: LocalCluster, tmp_path: Path) -> None:
+    path = tmp_path / "vast.yaml"
+    asking = JOB.replace("image: any", "image: any, resources: {requests: {cpu: 4k}}")
+    path.write_text(asking.replace("NAME", "vast").replace("COMMAND", "true"))
+    cluster.hekla("run", path, "--detach")
+    with terminal("logs", "-f", "vast", "--data-dir", cluster.data_dir) as screen:
+        screen.wait_for("vast is Pending: NotEnoughResources: cpu: 4k asked")
+        cluster.hekla("job", "delete", "vast")

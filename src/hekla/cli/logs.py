@@ -13,6 +13,7 @@ from hekla.api.kinds import JOB, POD, Obj
 from hekla.api.meta import name_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.display import PlainDisplay, printable
+from hekla.cli.progress import is_finished, phase_of, told_reason, waiting_reason
 from hekla.client.rest import Client
 from hekla.errors import ApiError, UsageError
 
@@ -58,8 +59,17 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
 
 
 class _LogsOnly(PlainDisplay):
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = ""
+
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
-        """The state is not asked for here."""
+        """The state is not asked for here; but who waits for a first line wants to know what the job waits for."""
+        code, sentence = waiting_reason(group, pods)
+        told = f"{name_of(job)} is {phase_of(job)}: {told_reason(code, sentence)}" if code else ""
+        if told and told != self._told and not is_finished(job):
+            self._told = told
+            self.say(told)
 
     def warned(self, reason: str, message: str) -> None:
         """Nor is what keeps it from going on."""
