@@ -24,5 +24,20 @@ def test_a_data_dir_without_a_cluster_is_told_with_the_command_that_starts_one_t
     with pytest.raises(UsageError) as told:
         ClusterOptions(None, folder, "", "").connection()
     assert str(told.value) == (
-        f"no cluster has been started on {folder}: start one with `hekla up --data-dir '{folder}'`"
+        f"no cluster has been started on {folder}: start one with `hekla up --data-dir '{folder}'`, "
+        "or name one with --kubeconfig"
     )
+
+
+def test_a_component_in_a_pod_reaches_its_cluster_though_it_has_a_data_dir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a node keeps there is pods, not a cluster."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    try:
+        said = ClusterOptions(None, tmp_path, "", "").connection().access.source
+    except UsageError as error:
+        # There is none outside of pods; but it was looked for.
+        said = str(error)
+    assert "serviceaccount" in said

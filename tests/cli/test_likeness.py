@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
+from hekla.api.kinds import kind_of
 from hekla.cli.likeness import is_as_written
 
-SCRIPT = {"kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"train.py": "print(1)"}}
-SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "abc"}}
-QUEUE = {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 2, "capability": {"cpu": "4"}}}
+SCRIPT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"train.py": "print(1)"}}
+BYTES = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "binaryData": {"weights": "AAE="}}
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "abc"}}
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "spec": {"resources": {"requests": {"storage": "1024Mi"}}},
+}
 
 
 @pytest.mark.parametrize(
@@ -20,13 +26,17 @@ QUEUE = {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 2, "capa
         (SCRIPT, {**SCRIPT, "data": {"train.py": "print(2)"}}, False),
         (SCRIPT, {**SCRIPT, "data": {"train.py": "print(1)", "more.py": ""}}, False),
         (SCRIPT, {**SCRIPT, "data": None}, False),
+        (BYTES, {**BYTES, "metadata": {"name": "s", "uid": "1"}}, True),
+        (BYTES, {**BYTES, "binaryData": {"weights": "AAE=", "more": "AA=="}}, False),
+        (BYTES, {**BYTES, "data": {"train.py": "print(1)"}}, False),
         (SECRET, {"type": "Opaque", "data": {"token": "YWJj"}}, True),
         (SECRET, {"type": "Opaque", "data": {"token": "YWJk"}}, False),
-        (QUEUE, {"spec": {"weight": 2, "capability": {"cpu": "4"}, "reclaimable": True}, "status": {}}, True),
-        (QUEUE, {"spec": {"weight": 1, "capability": {"cpu": "4"}}}, False),
+        (CLAIM, {"spec": {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v"}}, True),
     ],
 )
 def test_what_the_file_says_counts_and_what_the_server_adds_does_not(
     written: dict[str, Any], found: dict[str, Any], same: bool
 ) -> None:
-    assert is_as_written(written, found) is same
+    kind = kind_of(written)
+    assert kind is not None
+    assert is_as_written(kind, written, found) is same

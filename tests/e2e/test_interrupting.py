@@ -165,3 +165,13 @@ def test_who_waits_for_a_first_line_hears_what_the_job_waits_for(cluster: LocalC
     with terminal("logs", "-f", "vast", "--data-dir", cluster.data_dir) as screen:
         screen.wait_for("vast is Pending: NotEnoughResources: cpu: 4k asked")
         cluster.hekla("job", "delete", "vast")
+
+
+def test_who_waits_for_a_first_line_hears_what_goes_wrong(cluster: LocalCluster, tmp_path: Path) -> None:
+    path = tmp_path / "volume.yaml"
+    absent = "spec:\n  volumes: [{mountPath: /data, volumeClaimName: absent}]\n"
+    path.write_text(JOB.replace("spec:\n", absent, 1).replace("NAME", "claims").replace("COMMAND", "true"))
+    cluster.hekla("run", path, "--detach")
+    with terminal("logs", "-f", "claims", "--data-dir", cluster.data_dir) as screen:
+        screen.wait_for("warning: PVCError")
+        cluster.hekla("job", "delete", "claims")

@@ -84,6 +84,6 @@ def test_a_script_edited_since_the_last_run_is_not_passed_over_in_silence(
     assert "is there already" not in said[0]
     assert said[1] == "ConfigMap 'script' is there already and used as it is\n"
     assert said[2] == (
-        f"warning: ConfigMap 'script' is there already with other content than in {file}; "
-        "to use the file's: `kubectl delete configmap script`\n"
+        f"warning: ConfigMap 'script' is there already with other content than in {file}, and used as it is: "
+        "delete it first to use the file's\n"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hekla.api.kinds import EVENT, POD, SERVICE
+from hekla.api.kinds import CONFIG_MAP, EVENT, POD, SERVICE
 from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.cgroups import recorded_cgroups
@@ -282,6 +282,20 @@ async def _counted(node: Rig) -> None:
         "Evicted",
         'Container main exceeded its local ephemeral storage limit "8Mi". ',
     )
+
+
+def test_a_start_that_failed_leaves_nothing_in_the_way_of_the_next(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_starts_late)
+
+
+async def _starts_late(node: Rig) -> None:
+    await node.create("ConfigMap", "parts", data={"other": "x"})
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/part", "subPath": "late"}]}
+    volumes = [{"name": "v", "configMap": {"name": "parts"}}]
+    await node.create_pod("late", "cat /part; touch /tmp/a /run/lock/a && echo ready", volumes=volumes, container=mount)
+    await node.until("late", lambda pod: "CreateContainerError" in str(pod.get("status")))
+    await node.client.patch(CONFIG_MAP, "parts", {"data": {"late": "here\n"}}, "default")
+    assert node.log(await node.finished("late")) == "here\nready\n"
 
 
 def test_a_failing_container_is_run_again_where_its_policy_says_so(on_a_shared_node: Tell) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hekla.client.kubeconfig import Access, connect, default_paths, load_access
+from hekla.client.kubeconfig import Access, NoKubeconfig, connect, default_paths, load_access
 from hekla.client.rest import Client
 from hekla.errors import UsageError
 from hekla.local.layout import Layout, default_data_dir
@@ -43,8 +43,10 @@ class ClusterOptions:
     server: str = ""
 
     def connection(self) -> Connection:
-        self._require_cluster_on_data_dir()
-        access = load_access(self._paths(), context=self.context)
+        try:
+            access = load_access(self._paths(), context=self.context)
+        except NoKubeconfig as error:
+            raise self._none_on_data_dir() or error from None
         if self.server:
             access = replace(access, server=self.server)
         return Connection(access, self.namespace or access.namespace)
@@ -66,11 +68,14 @@ class ClusterOptions:
         named = [*given, ("--context", self.context), ("-n", self.namespace)]
         return "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in named if value)
 
-    def _require_cluster_on_data_dir(self) -> None:
-        if self.data_dir is None or self.kubeconfig is not None or self.layout().kubeconfig.exists():
-            return
+    def _none_on_data_dir(self) -> UsageError | None:
+        """The same said for somebody who named a data dir."""
+        if self.data_dir is None or self.kubeconfig is not None:
+            return None
         start = f"hekla up --data-dir {shlex.quote(str(self.data_dir))}"
-        raise UsageError(f"no cluster has been started on {self.data_dir}: start one with `{start}`")
+        return UsageError(
+            f"no cluster has been started on {self.data_dir}: start one with `{start}`, or name one with --kubeconfig"
+        )
 
     def _paths(self) -> list[Path]:
         from hekla.local.running import inspect

@@ -1,31 +1,20 @@
-"""Whether an object of the cluster is as a file has it; what the server adds does not count."""
+"""Whether a ConfigMap or Secret of the cluster holds what a file says.
+
+Other kinds are not compared: servers write their fields in another form (`1024Mi` becomes `1Gi`) and add some.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any
 
-from hekla.api.kinds import Obj
-
-_NOT_ASKED_FOR = frozenset({"apiVersion", "kind", "metadata", "status"})
+from hekla.api.kinds import CONFIG_MAP, SECRET, Kind, Obj
 
 
-def is_as_written(written: Obj, found: Obj) -> bool:
-    wanted = {key: value for key, value in written.items() if key not in _NOT_ASKED_FOR}
+def is_as_written(kind: Kind, written: Obj, found: Obj) -> bool:
+    return kind not in (CONFIG_MAP, SECRET) or _content(written) == _content(found)
+
+
+def _content(obj: Obj) -> dict[str, dict[str, str]]:
     # Servers take a Secret's texts and give them back in the form of its bytes.
-    for key, text in (wanted.pop("stringData", None) or {}).items():
-        wanted["data"] = {**(wanted.get("data") or {}), key: b64encode(str(text).encode()).decode()}
-    # Here keys are content: one more in the cluster is a file more in a volume.
-    if "data" in wanted and set(wanted["data"] or ()) != set(found.get("data") or ()):
-        return False
-    return _holds(wanted, found)
-
-
-def _holds(wanted: Any, found: Any) -> bool:
-    if isinstance(wanted, dict):
-        fields = found if isinstance(found, dict) else {}
-        return all(_holds(value, fields.get(key)) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        entries = found if isinstance(found, list) else []
-        return len(wanted) == len(entries) and all(map(_holds, wanted, entries))
-    return bool(wanted == found)
+    texts = {key: b64encode(str(text).encode()).decode() for key, text in (obj.get("stringData") or {}).items()}
+    return {"data": {**(obj.get("data") or {}), **texts}, "binaryData": obj.get("binaryData") or {}}

@@ -62,22 +62,26 @@ class _LogsOnly(PlainDisplay):
     def __init__(self) -> None:
         super().__init__()
         self._told = ""
+        self._has_lines = False
 
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """The state is not asked for here; but who waits for a first line wants to know what the job waits for."""
         code, sentence = waiting_reason(group, pods)
-        told = f"{name_of(job)} is {phase_of(job)}: {told_reason(code, sentence)}" if code else ""
+        told = printable(f"{name_of(job)} is {phase_of(job)}: {told_reason(code, sentence)}") if code else ""
         if told and told != self._told and not is_finished(job):
             self._told = told
             self.say(told)
 
     def warned(self, reason: str, message: str) -> None:
-        """Nor is what keeps it from going on."""
+        """Nor is what goes wrong, except with a job that has not come to say anything."""
+        if not self._has_lines:
+            self.say(f"warning: {reason}: {printable(message)}")
 
     def say(self, text: str) -> None:
         click.echo(text, err=True)
 
     def log_line(self, pod: str, line: str) -> None:
+        self._has_lines = True
         super().say(f"{pod} | {printable(line)}")
 
 

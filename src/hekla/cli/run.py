@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -78,7 +79,8 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
     if detach and output == "json":
         raise Misuse("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
-        raise UsageError("--detach needs a cluster that stays: start one with `hekla up --detach`")
+        where = f" --data-dir {shlex.quote(str(cluster.data_dir))}" if cluster.data_dir else ""
+        raise UsageError(f"--detach needs a cluster that stays: start one with `hekla up --detach{where}`")
     mapped = size["images"] or default_images(os.environ).is_file()
     own_files = not (_is_there(cluster) or mapped or size["runtime"] != "machine")
     if own_files:

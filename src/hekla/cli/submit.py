@@ -63,11 +63,11 @@ async def submit_all(client: Client, documents: list[Document], namespace: str) 
 
 def _told_of_existing(document: Document, kind: Kind, found: Obj) -> str:
     name = f"{kind.kind} {name_of(document.obj)!r}"
-    if is_as_written(document.obj, found):
+    if is_as_written(kind, document.obj, found):
         return f"{name} is there already and used as it is"
     # Often a script that was edited since the last run: who overlooks this would look for their change in vain.
-    remedy = f"kubectl delete {kind.singular} {name_of(document.obj)}"
-    return f"warning: {name} is there already with other content than in {document.file}; to use the file's: `{remedy}`"
+    other = f"is there already with other content than in {document.file}, and used as it is"
+    return f"warning: {name} {other}: delete it first to use the file's"
 
 
 async def create_document(client: Client, document: Document, *, dry_run: bool = False) -> Obj:

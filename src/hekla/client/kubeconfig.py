@@ -30,6 +30,10 @@ from hekla.errors import UsageError
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
+class NoKubeconfig(UsageError):
+    """None of the files is there, and this is no pod of a cluster."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Everything needed to reach one cluster as one user."""
@@ -59,7 +63,7 @@ def load_access(paths: list[Path], *, context: str = "", environment: Mapping[st
     if not documents and environment.get("KUBERNETES_SERVICE_HOST") and not environment.get("KUBECONFIG"):
         return service_account_access(environment)
     if not documents:
-        raise UsageError(
+        raise NoKubeconfig(
             f"no kubeconfig found at {', '.join(map(str, paths))}: "
             "start a local cluster with `hekla up`, or set KUBECONFIG"
         )

@@ -22,7 +22,7 @@ from hekla.client.recorder import NORMAL, WARNING
 from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.node.commands import remember
 from hekla.node.context import NodeContext
-from hekla.node.directory import PodDirectory, all_pods
+from hekla.node.directory import PodDirectory, all_pods, remove_tree
 from hekla.node.exec import LaunchError
 from hekla.node.hooks import env as env_hook
 from hekla.node.hooks import gpus, hosts, mounts, volumes
@@ -269,7 +269,9 @@ class Starter:
         }
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))
         attempt = self._directory.attempt(container["name"], number)
-        (attempt / "scratch").mkdir(parents=True, exist_ok=True)
+        # A try before this one may have come to nothing half-way; a container starts with an empty root.
+        remove_tree(attempt / "scratch")
+        (attempt / "scratch").mkdir(parents=True)
         (attempt / _MESSAGE_FILE).touch()
         (attempt / _MESSAGE_FILE).chmod(0o666)
         return {

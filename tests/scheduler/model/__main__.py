@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def compare_many(first: int, number: int) -> int:
-    different = 0
+    different, seed = 0, first - 1
     for seed in range(first, first + number):
         found = differences(*random_case(seed))
         different += bool(found)
