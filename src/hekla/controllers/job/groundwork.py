@@ -124,8 +124,9 @@ class Groundwork:
 
     async def _prepare(self, job: Job, pods: list[Pod], *, verify: bool) -> list[Configured]:
         plugins, wanted, wrong = self._wanted(job)
-        self._tell_of_plugins(job, wrong)
-        if wrong and (verify or not pods):
+        stops = bool(wrong) and (verify or not pods)
+        self._tell_of_plugins(job, wrong, always=stops)
+        if stops:
             raise wrong[0]
         try:
             await self._objects.ensure(job, wanted, pods, verify=verify)
@@ -136,12 +137,15 @@ class Groundwork:
             self._advise(job, plugins)
         return plugins
 
-    def _tell_of_plugins(self, job: Job, wrong: list[HeklaError]) -> None:
-        """Say what is wrong with plugins when it becomes so, and not at every look from then on."""
+    def _tell_of_plugins(self, job: Job, wrong: list[HeklaError], *, always: bool) -> None:
+        """Say what is wrong with plugins when it becomes so, and not at every look from then on.
+
+        `always` is for what holds up the Job: Events expire, and the reason must be found as long as it does.
+        """
         told = self._told.pop(job.uid, ())
         now = tuple(f"Execute plugin when job add failed, err: {error}" for error in wrong)
         for words in now:
-            if words not in told:
+            if always or words not in told:
                 self._warn(job, "PluginError", words)
         if now:
             self._told[job.uid] = now
