@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
-from hekla.api.meta import annotations_of, name_of, uid_of
+from hekla.api.meta import annotations_of, is_deleting, labels_of, name_of, uid_of
 from hekla.client.transport import Answer
 from hekla.errors import ApiError, Forbidden, Invalid
 from tests import make
@@ -262,9 +262,11 @@ def test_a_pod_that_was_disowned_is_missed_at_once_and_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     "edited",
     [
-        {"volcano.sh/job-version": None},
-        {"volcano.sh/job-version": "of old"},
-        {"volcano.sh/task-spec": None, "volcano.sh/job-name": None, "volcano.sh/job-retry-count": None},
+        {"annotations": {"volcano.sh/job-version": None}},
+        {"annotations": {"volcano.sh/job-version": "of old"}},
+        {"annotations": dict.fromkeys(("volcano.sh/task-spec", "volcano.sh/job-name", "volcano.sh/job-retry-count"))},
+        {"annotations": {"volcano.sh/job-retry-count": None}},
+        {"labels": {"volcano.sh/task-index": "first"}},
     ],
 )
 def test_a_pod_whose_marks_were_taken_off_gets_them_back_and_nothing_has_happened(edited: dict[str, Any]) -> None:
@@ -275,11 +277,13 @@ def test_a_pod_whose_marks_were_taken_off_gets_them_back_and_nothing_has_happene
         # Marks that differ from those of a new job.
         await bench.end("demo-worker-0", "Failed", 3)
         await bench.until_running(2)
-        first, marks = await uids(bench, POD), annotations_of(await bench.client.get(POD, "demo-worker-0", "default"))
+        first, pod = await uids(bench, POD), await bench.client.get(POD, "demo-worker-0", "default")
+        marks = annotations_of(pod)
         assert marks["volcano.sh/job-version"] == marks["volcano.sh/job-retry-count"] == "1"
-        await bench.client.patch(POD, "demo-worker-0", {"metadata": {"annotations": edited}}, "default")
+        await bench.client.patch(POD, "demo-worker-0", {"metadata": edited}, "default")
         await bench.settle()
-        assert annotations_of(await bench.client.get(POD, "demo-worker-0", "default")) == marks
+        restored = await bench.client.get(POD, "demo-worker-0", "default")
+        assert (annotations_of(restored), labels_of(restored)) == (marks, labels_of(pod))
         assert (bench.phase("demo"), bench.job("demo")["status"]["running"]) == ("Running", 2)
         assert await uids(bench, POD) == first
 
@@ -298,6 +302,64 @@ def test_what_happens_to_a_pod_at_the_moment_its_marks_are_taken_off_is_answered
         await bench.until_running(2)
         assert bench.job("demo")["status"]["retryCount"] == 1
         assert not first.items() & (await uids(bench, POD)).items()
+
+    on_bench(script)
+
+
+def test_a_pod_that_we_kill_counts_as_evicted_by_nobody_though_its_marks_are_taken_off() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodEvicted", "TerminateJob"), make.policy("PodFailed", "RestartTask")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        first = await uids(bench, POD)
+        await bench.end("demo-worker-0", "Failed", 3)
+        await bench.until(lambda: any(map(is_deleting, bench.pods())), "the other is killed, too")
+        await bench.client.patch(POD, "demo-worker-1", {"metadata": {"annotations": None}}, "default")
+        await bench.until_running(2)
+        assert not first.items() & (await uids(bench, POD)).items()
+        assert bench.phase("demo") == "Running"
+
+    on_bench(script)
+
+
+def test_a_pod_gets_its_marks_back_though_another_cannot_be_made() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2), minAvailable=1))
+        await bench.until_running(2)
+        pod = await bench.client.get(POD, "demo-worker-0", "default")
+        other = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-worker-2", "namespace": "default"}}
+        await bench.client.create(POD, {**other, "spec": {"containers": [make.container()]}})
+        await bench.scale("demo", 0, 3)
+        await bench.settle()
+        unmarked = {"metadata": {"annotations": {"volcano.sh/job-version": None}}}
+        await bench.client.patch(POD, "demo-worker-0", unmarked, "default")
+        await bench.settle()
+        assert annotations_of(await bench.client.get(POD, "demo-worker-0", "default")) == annotations_of(pod)
+
+    on_bench(script)
+
+
+def test_marks_that_may_not_be_written_hold_up_neither_other_marks_nor_the_job() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 3), minAvailable=1))
+        await bench.until_running(3)
+        pods = {name_of(pod): annotations_of(pod) for pod in await bench.client.find_all(POD, "default")}
+
+        async def refuse(request: str) -> Answer | None:
+            refused = request.startswith("PATCH") and request.endswith("/pods/demo-worker-0")
+            return refusal(Forbidden("not yours to write")) if refused else None
+
+        bench.disturb = refuse
+        for name in ("demo-worker-0", "demo-worker-1"):
+            unmarked = {"metadata": {"annotations": {"volcano.sh/job-version": None}}}
+            await bench.client.patch(POD, name, unmarked, "default")
+        await bench.end("demo-worker-2")
+        await bench.settle()
+        assert bench.job("demo")["status"]["succeeded"] == 1
+        assert annotations_of(await bench.client.get(POD, "demo-worker-1", "default")) == pods["demo-worker-1"]
+        bench.disturb = nothing
+        await bench.settle()
+        assert annotations_of(await bench.client.get(POD, "demo-worker-0", "default")) == pods["demo-worker-0"]
 
     on_bench(script)
 

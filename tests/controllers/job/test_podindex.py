@@ -5,6 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from hekla.api import kinds
 from hekla.api.meta import owner_reference, uid_of
 from hekla.client.informer import Update
@@ -100,3 +103,39 @@ def test_pods_of_others_and_pods_without_our_marks_are_no_news() -> None:
     unmarked["metadata"]["annotations"] = {}
     assert not index.update(Update(None, unmarked))
     assert names(index) == []
+
+
+@pytest.mark.parametrize("kept", [{}, {"volcano.sh/job-name": "demo", "volcano.sh/task-spec": "worker"}])
+def test_nothing_that_a_pods_marks_told_is_forgotten_when_they_are_taken_off(kept: dict[str, str]) -> None:
+    index = PodIndex()
+    pod = a_pod(phase="Pending")
+    pod["metadata"]["annotations"] |= {
+        "volcano.sh/job-retry-count": "2",
+        "volcano.sh/controller-out-of-sync": "true",
+        "hekla.dev/evicted-at": "2026-01-01T00:00:01Z",
+        "hekla.dev/waiting-since": "2026-01-01T00:00:02Z",
+    }
+    index.update(Update(None, pod))
+    (known,) = index.of("default", uid_of(JOB))
+    assert (known.marked, known.attempt, bool(known.evicted), bool(known.waiting_since)) == (True, 2, True, True)
+    bare = deepcopy(pod)
+    bare["metadata"]["annotations"] = kept
+    running = {**bare, "status": {**bare["status"], "phase": "Running"}}
+    assert index.update(Update(pod, bare))
+    assert index.of("default", uid_of(JOB)) == [replace(known, bare=True)]
+    assert index.update(Update(bare, running))
+    assert index.of("default", uid_of(JOB)) == [replace(known, bare=True, phase="Running")]
+    assert index.update(Update(running, pod))
+    assert index.of("default", uid_of(JOB)) == [known]
+
+
+def test_another_pod_of_the_same_name_has_only_its_own_marks() -> None:
+    index = PodIndex()
+    killed = a_pod()
+    killed["metadata"]["annotations"]["volcano.sh/controller-out-of-sync"] = "true"
+    index.update(Update(None, killed))
+    new = a_pod()
+    new["metadata"]["uid"] = "another"
+    index.update(Update(killed, new))
+    (record,) = index.of("default", uid_of(JOB))
+    assert (record.marked, record.bare) == (False, False)

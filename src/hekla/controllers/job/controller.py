@@ -106,7 +106,9 @@ class JobController:
         # 1. What is there?
         scene = self._scene(obj)
         job = scene.job
-        # 2. What has happened, and what do Commands and policies say to it?
+        # 2. What somebody has taken off its pods is put back first, whatever may fail later.
+        unrestored = await self._write.restore_marks(job, scene.pods)
+        # 3. What has happened, and what do Commands and policies say to it?
         command = await self._commands.next(job)
         waiting = self._waiting.pop(job.uid, None) or Waiting()
         now, lost_since = self._clock.now(), scene.lost_since
@@ -124,24 +126,25 @@ class JobController:
             if not order.announced:
                 self._tell(job, NORMAL, "ExecuteAction", f"Start to execute action {order.action} ")
         kills = not converges(job, order)
-        # 3. A Job is Pending before it is anything else, and again when it has been restarted.
+        # 4. A Job is Pending before it is anything else, and again when it has been restarted.
         if kills and attempt.has_begun(scene, order):
             scene = await self._restarted(scene)
             job = scene.job
             kills = not converges(job, order)
         if first_status.is_due(scene, kills=kills):
             scene = await self._begun(scene)
-        # 4. Kill what has to go, or converge.
+        # 5. Kill what has to go, or converge.
         if kills:
             await self._kill(scene, order)
         else:
             await self._write.note_waiting(job, scene.group, decision.unwritten)
             await self._sync(scene, decision.evicted, uid_of(command) if command else "")
-        # 5. A Command goes once what it asked for is written down.
+        # 6. A Command goes once what it asked for is written down.
         if command:
             await self._commands.finish(job, command)
-        # 6. What somebody has taken off its pods.
-        await self._write.restore_marks(job, scene.pods)
+        # 7. What could not be put back is tried again.
+        if unrestored is not None:
+            raise unrestored
         return decision.next_due
 
     async def _kill(self, scene: Scene, order: Order) -> None:

@@ -29,6 +29,7 @@ from hekla.api.meta import (
     key_of,
     labels_of,
     parse_timestamp,
+    timestamp,
     uid_of,
 )
 
@@ -112,7 +113,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     attempt: int | None = None
     """How many retries its job had used when it was made."""
     bare: bool = False
-    """Whether somebody has taken its marks off, so that only who saw them before knows which pod it is."""
+    """Whether somebody has taken marks off it, so that only who saw them before knows what they told."""
 
     @property
     def is_finished(self) -> bool:
@@ -172,19 +173,29 @@ def read_pod(obj: Obj) -> Pod | None:
 
 
 def read_known_pod(obj: Obj, known: Pod) -> Pod | None:
-    """A pod whose marks cannot be read any more, by those that were on it before."""
-    owner = controller_of(obj)
-    if owner is None or known.uid != uid_of(obj):
-        return None
-    marks = {**annotations_of(obj), **marks_of(str(owner.get("name") or ""), known)}
-    record = read_pod({**obj, "metadata": {**obj["metadata"], "annotations": marks}})
-    return None if record is None else msgspec.structs.replace(record, bare=True)
+    """A pod that was read before; where somebody has taken off any of its marks since, with all that were on it."""
+    record, owner = read_pod(obj), controller_of(obj)
+    if owner is None or known.uid != uid_of(obj) or (record is not None and not _lacks_marks(record, known)):
+        return record
+    marks = marks_of(str(owner.get("name") or ""), known)
+    labels = {**labels_of(obj), **marks["labels"]}
+    annotations = {**annotations_of(obj), **marks["annotations"]}
+    restored = read_pod({**obj, "metadata": {**obj["metadata"], "labels": labels, "annotations": annotations}})
+    return None if restored is None else msgspec.structs.replace(restored, bare=True)
 
 
-def marks_of(job_name: str, pod: Pod) -> dict[str, str]:
-    """The annotations that tell which of a job's pods one is."""
-    marks = {JOB_NAME: job_name, TASK_SPEC: pod.task, JOB_VERSION: str(pod.version)}
-    return marks if pod.attempt is None else {**marks, JOB_RETRY_COUNT: str(pod.attempt)}
+def marks_of(job_name: str, pod: Pod) -> Obj:
+    """The metadata that tells which of a job's pods one is, and what has become of it. Once written, it stays so."""
+    annotations = {JOB_NAME: job_name, TASK_SPEC: pod.task, JOB_VERSION: str(pod.version)}
+    if pod.attempt is not None:
+        annotations[JOB_RETRY_COUNT] = str(pod.attempt)
+    if pod.marked:
+        annotations[OUT_OF_SYNC] = "true"
+    if pod.evicted is not None:
+        annotations[EVICTED_AT] = timestamp(pod.evicted)
+    if pod.waiting_since is not None:
+        annotations[WAITING_SINCE] = timestamp(pod.waiting_since)
+    return {"labels": {TASK_INDEX: str(pod.index)}, "annotations": annotations}
 
 
 def read_pods(objects: Iterable[Obj]) -> list[Pod]:
@@ -199,6 +210,15 @@ def read_moment(text: str | None) -> datetime | None:
         return parse_timestamp(text) if text else None
     except ValueError:
         return None
+
+
+def _lacks_marks(record: Pod, known: Pod) -> bool:
+    return (
+        (known.marked and not record.marked)
+        or (known.attempt is not None and record.attempt is None)
+        or (known.evicted is not None and record.evicted is None)
+        or (known.waiting_since is not None and record.waiting_since is None)
+    )
 
 
 def _is_as_written(obj: Obj, before: Obj) -> bool:

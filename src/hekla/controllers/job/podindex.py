@@ -73,12 +73,9 @@ class PodIndex:
         return record != known
 
     def _read(self, obj: Obj, owner: _Owner) -> Pod | None:
-        record = read_pod(obj)
-        if record is not None:
-            return record
         pods = self._jobs.get(owner)
         known = (pods.by_name.get(name_of(obj)) if pods is not None else None) or self._expected.get(uid_of(obj))
-        return read_known_pod(obj, known) if known is not None else None
+        return read_pod(obj) if known is None else read_known_pod(obj, known)
 
     def _remove(self, owner: _Owner, name: str) -> Pod | None:
         pods = self._jobs.get(owner)

@@ -198,6 +198,17 @@ class JobWriter:
         if unmarked:
             self._raise_if_failed(job, await self._each(unmarked, lambda pod: self._mark_pod(job, pod)))
 
+    async def restore_marks(self, job: Job, pods: Iterable[Pod]) -> Exception | None:
+        """Write on pods again what somebody has taken off them, for those who come after us.
+
+        Returns an error, if there was one: what else there is to do about the Job does not wait for this.
+        """
+        bare = [pod for pod in pods if pod.bare]
+        if not bare:
+            return None
+        results = await self._each(bare, lambda pod: self._restore_pod(job, pod))
+        return next((result for result in results if result is not None), None)
+
     async def delete_pods(self, job: Job, pods: Iterable[Pod]) -> None:
         staying = [pod for pod in pods if not pod.deleting]
         if staying:
@@ -273,17 +284,17 @@ class JobWriter:
         self._pods.expect(job.key.namespace, job.uid, record)
         return record
 
-    async def restore_marks(self, job: Job, pods: Iterable[Pod]) -> None:
-        """Write on pods again which of the Job's they are, for those who come after us."""
-        for pod in pods:
-            if pod.bare and not pod.deleting:
-                await self._annotate_pod(job, pod.name, pod.uid, marks_of(job.key.name, pod))
-
     async def _mark_pod(self, job: Job, pod: Pod) -> None:
         await self._annotate_pod(job, pod.name, pod.uid, {OUT_OF_SYNC: "true"})
 
+    async def _restore_pod(self, job: Job, pod: Pod) -> None:
+        await self._patch_pod(job, pod.name, pod.uid, marks_of(job.key.name, pod))
+
     async def _annotate_pod(self, job: Job, name: str, uid: str, notes: Mapping[str, str]) -> None:
-        patch = {"metadata": {"uid": uid, "annotations": notes}}
+        await self._patch_pod(job, name, uid, {"annotations": notes})
+
+    async def _patch_pod(self, job: Job, name: str, uid: str, metadata: Obj) -> None:
+        patch = {"metadata": {**metadata, "uid": uid}}
         try:
             written = await self._client.patch(POD, name, patch, job.key.namespace)
         except NotFound:
