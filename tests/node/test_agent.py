@@ -298,6 +298,22 @@ async def _starts_late(node: Rig) -> None:
     assert node.log(await node.finished("late")) == "here\nready\n"
 
 
+def test_pods_of_one_volume_have_a_folder_each_by_their_variables(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_folder_each)
+
+
+async def _folder_each(node: Rig) -> None:
+    name = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    mounts = [{"name": "v", "mountPath": "/mine", "subPathExpr": "runs/$(POD)"}, {"name": "v", "mountPath": "/all"}]
+    container = {"env": [name], "volumeMounts": mounts}
+    volumes = [{"name": "v", "emptyDir": {}}]
+    await node.create_pod("own", "echo 1 > /mine/log; cat /all/runs/own/log", volumes=volumes, container=container)
+    assert node.log(await node.finished("own")) == "1\n"
+    await node.create_pod("nobodys", "true", volumes=volumes, container={"volumeMounts": mounts})
+    waiting = await node.until("nobodys", lambda pod: "CreateContainerConfigError" in str(pod.get("status")))
+    assert 'missing value for "POD"' in str(waiting["status"])
+
+
 def test_a_failing_container_is_run_again_where_its_policy_says_so(on_a_shared_node: Tell) -> None:
     on_a_shared_node(_restart)
 

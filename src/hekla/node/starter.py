@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -291,7 +291,7 @@ class Starter:
                 "base": image.base,
                 "above": list(image.above),
                 "hidden": list(self._context.hidden),
-                "binds": self._binds(pod, container, attempt, sources, gpus=container["name"] in assigned),
+                "binds": self._binds(pod, container, attempt, sources, env, gpus=container["name"] in assigned),
                 "read_only": bool((container.get("securityContext") or {}).get("readOnlyRootFilesystem")),
             },
             "streams": {
@@ -324,11 +324,13 @@ class Starter:
             return []
         return self._context.cgroups.create(f"{self._directory.uid}.{container['name']}.{number}", container)
 
-    def _binds(self, pod: Obj, container: Obj, attempt: Path, sources: Sources, *, gpus: bool) -> list[Bind]:
+    def _binds(
+        self, pod: Obj, container: Obj, attempt: Path, sources: Sources, env: Mapping[str, str], *, gpus: bool
+    ) -> list[Bind]:
         every = pod["spec"].get("volumes") or ()
         paths = {volume["name"]: self._place(volume, sources) for volume in every}
         fixed = frozenset(each["name"] for each in every if volumes.is_fixed(each))
-        binds = mounts.volume_binds(container, paths, fixed)
+        binds = mounts.volume_binds(container, paths, fixed, env)
         if not self._context.namespaces:
             # What every pod is given unasked is not missed by those that never look for it.
             if any(bind["target"] != mounts.API_ACCESS for bind in binds):

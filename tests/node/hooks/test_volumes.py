@@ -104,7 +104,9 @@ def test_files_are_to_be_seen_though_their_writer_was_stopped_before_they_were(t
 def test_which_volumes_are_mounted_in_part() -> None:
     whole = {"name": "c", "volumeMounts": [{"name": "whole", "mountPath": "/w"}]}
     part = {"name": "i", "volumeMounts": [{"name": "part", "mountPath": "/p", "subPath": ".ssh"}]}
-    assert mounted_in_part({"spec": {"containers": [whole], "initContainers": [part]}}) == {"part"}
+    named = {"name": "n", "volumeMounts": [{"name": "named", "mountPath": "/n", "subPathExpr": "$(POD)"}]}
+    spec = {"containers": [whole, named], "initContainers": [part]}
+    assert mounted_in_part({"spec": spec}) == {"part", "named"}
 
 
 def test_secrets_are_kept_in_memory() -> None:
@@ -122,7 +124,7 @@ def test_what_cannot_be_given_is_listed_by_name_and_kind() -> None:
 
 def test_outer_mounts_come_before_inner_ones(tmp_path: Path) -> None:
     mounts = [{"name": "v", "mountPath": "/a/b/c"}, {"name": "v", "mountPath": "/a", "readOnly": True}]
-    found = volume_binds({"volumeMounts": mounts}, {"v": Place(str(tmp_path))}, frozenset())
+    found = volume_binds({"volumeMounts": mounts}, {"v": Place(str(tmp_path))}, frozenset(), {})
     assert [(bind["target"], bind["read_only"]) for bind in found] == [("/a", True), ("/a/b/c", False)]
 
 
@@ -132,15 +134,29 @@ def test_a_subpath_must_stay_inside_its_volume(tmp_path: Path) -> None:
     for subpath in ("../x", "/etc", "a/../../x"):
         mount = {"name": "v", "mountPath": "/a", "subPath": subpath}
         with pytest.raises(MountError):
-            volume_binds({"volumeMounts": [mount]}, {"v": Place(str(volume))}, frozenset())
+            volume_binds({"volumeMounts": [mount]}, {"v": Place(str(volume))}, frozenset(), {})
     inside = {"name": "v", "mountPath": "/a", "subPath": "x/y"}
-    bind = volume_binds({"volumeMounts": [inside]}, {"v": Place(str(volume))}, frozenset())[0]
+    bind = volume_binds({"volumeMounts": [inside]}, {"v": Place(str(volume))}, frozenset(), {})[0]
     assert (bind["source"], bind["within"]) == (str(volume), "x/y")
+
+
+def test_the_containers_variables_say_which_part_of_a_volume_is_meant(tmp_path: Path) -> None:
+    def part(pattern: str) -> str:
+        mount = {"name": "v", "mountPath": "/a", "subPathExpr": pattern}
+        env = {"POD": "train-worker-1", "UP": "../x"}
+        return volume_binds({"volumeMounts": [mount]}, {"v": Place(str(tmp_path))}, frozenset(), env)[0]["within"]
+
+    assert part("runs/$(POD)") == "runs/train-worker-1"
+    assert part("$$(POD)") == "$(POD)"
+    with pytest.raises(MountError, match='missing value for "JOB"'):
+        part("$(POD)/$(JOB)")
+    with pytest.raises(MountError, match="must be relative"):
+        part("$(UP)")
 
 
 def test_a_mount_of_no_volume_is_refused() -> None:
     with pytest.raises(MountError, match="names no volume"):
-        volume_binds({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}, {}, frozenset())
+        volume_binds({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}, {}, frozenset(), {})
 
 
 def test_a_path_is_allowed_with_its_links_resolved(tmp_path: Path) -> None:

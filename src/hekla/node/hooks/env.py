@@ -40,6 +40,11 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: _replacement(match, env), text)
 
 
+def unknown_in(text: str, env: Mapping[str, str]) -> list[str]:
+    """The names that `expand` would leave as written."""
+    return [match[1] for match in _REFERENCE.finditer(text) if match[1] is not None and match[1] not in env]
+
+
 def _replacement(match: re.Match[str], env: Mapping[str, str]) -> str:
     if match[1] is None:
         return "$"

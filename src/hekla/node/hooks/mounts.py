@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from hekla.api.kinds import Obj
+from hekla.node.hooks.env import expand, unknown_in
 from hekla.node.hooks.sources import Place
 from hekla.node.rootfs import Bind
 
@@ -31,8 +32,13 @@ def hidden_paths(data_dir: Path, extra: Iterable[Path]) -> list[str]:
     return sorted({os.path.realpath(path) for path in [data_dir, *extra, *credentials]})
 
 
-def volume_binds(container: Obj, volumes: Mapping[str, Place], read_only: frozenset[str]) -> list[Bind]:
-    """One bind per volumeMount, outer ones first. `read_only` names volumes nobody may write to."""
+def volume_binds(
+    container: Obj, volumes: Mapping[str, Place], read_only: frozenset[str], env: Mapping[str, str]
+) -> list[Bind]:
+    """One bind per volumeMount, outer ones first. `read_only` names volumes nobody may write to.
+
+    `env` are the container's variables, which may stand in what part of a volume is meant.
+    """
     binds = []
     for mount in container.get("volumeMounts") or ():
         name = mount["name"]
@@ -43,7 +49,7 @@ def volume_binds(container: Obj, volumes: Mapping[str, Place], read_only: frozen
             Bind(
                 source=volumes[name].root,
                 below=volumes[name].below,
-                within=_subpath(str(mount.get("subPath") or "")),
+                within=_subpath(_part(mount, env)),
                 create=name not in read_only,
                 target=_target(mount["mountPath"]),
                 read_only=forbidden,
@@ -80,6 +86,14 @@ def _target(path: str) -> str:
     if ".." in parts or len(parts) < 2:
         raise MountError(f"mountPath {path!r} is not allowed")
     return "/" + "/".join(parts[1:])
+
+
+def _part(mount: Obj, env: Mapping[str, str]) -> str:
+    pattern = str(mount.get("subPathExpr") or "")
+    for name in unknown_in(pattern, env):
+        # As written it would be one folder for all pods, which are meant to have one each.
+        raise MountError(f'subPathExpr {pattern!r}: missing value for "{name}"')
+    return expand(pattern, env) or str(mount.get("subPath") or "")
 
 
 def _subpath(written: str) -> str:

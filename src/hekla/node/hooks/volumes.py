@@ -129,11 +129,11 @@ def token_files(volume: Obj) -> list[tuple[str, int]]:
 
 
 def mounted_in_part(pod: Obj) -> set[str]:
-    """The volumes of which some container mounts a part only (`subPath`)."""
+    """The volumes of which some container mounts a part only (`subPath`, `subPathExpr`)."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     mounts = [mount for container in containers for mount in container.get("volumeMounts") or ()]
-    return {mount["name"] for mount in mounts if mount.get("subPath")}
+    return {mount["name"] for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
 
 
 def write_files(directory: Path, files: Files, *, keep: bool = False) -> None:
