@@ -183,7 +183,7 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a command is deleted before it is carried out",
         "controllers/job/controller.py",
-        "        # 4. Kill what has to go, or converge.\n",
+        "        # 5. Kill what has to go, or converge.\n",
         "        if command:\n            await self._commands.finish(job, command)\n",
     ),
     Planted(
