@@ -82,7 +82,8 @@ NODE: tuple[Rule, ...] = (
 # What kube-controller-manager is on a real cluster: it removes whatever has no owner or no namespace left.
 BUILTINS: tuple[Rule, ...] = (
     ("*", "*", ("delete", "deletecollection", "get", "list", "patch", "update", "watch")),
-    ("core", "configmaps persistentvolumes serviceaccounts serviceaccounts/token", ("create",)),
+    ("core", "configmaps endpoints persistentvolumes serviceaccounts serviceaccounts/token", ("create",)),
+    ("discovery.k8s.io", "endpointslices", ("create",)),
     ("storage.k8s.io", "storageclasses", ("create",)),
     (_RBAC, "clusterroles", ("escalate",)),
 )

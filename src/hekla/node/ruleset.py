@@ -14,8 +14,8 @@ from typing import Any
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import is_deleting, labels_of, namespace_of
+from hekla.api.pod_ports import named_port, target_port
 from hekla.api.selector import label_selector_from
-from hekla.node.runtime import init_containers, is_sidecar, main_containers
 
 TABLE = "hekla"
 NO_RULES = ""
@@ -80,7 +80,7 @@ def _services(network: Network) -> list[str]:
         address = spec["clusterIP"]
         behind = [pod for pod in network.pods if _is_behind(pod, service)]
         for port in spec.get("ports") or ():
-            ends = [(address_of(pod), number) for pod in behind if (number := _target_port(pod, port)) is not None]
+            ends = [(address_of(pod), number) for pod in behind if (number := target_port(pod, port)) is not None]
             if ends:
                 rules.append(_leads_to(spec, address, port, sorted(ends)))
     return rules
@@ -146,7 +146,7 @@ def _ports(rule: Obj, pod: Obj) -> Iterable[str]:
         if wanted is None:
             yield f"meta l4proto {protocol}"
             continue
-        number = wanted if isinstance(wanted, int) else _named_port(pod, wanted, protocol.upper())
+        number = wanted if isinstance(wanted, int) else named_port(pod, wanted, protocol.upper())
         if number is not None:
             end = port.get("endPort")
             yield f"{protocol} dport {f'{number}-{end}' if end else number}"
@@ -182,20 +182,6 @@ def _is_behind(pod: Obj, service: Obj) -> bool:
         return True
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return not is_deleting(pod) and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _target_port(pod: Obj, port: Obj) -> int | None:
-    target = port.get("targetPort") or port["port"]
-    return target if isinstance(target, int) else _named_port(pod, target, str(port.get("protocol") or "TCP"))
-
-
-def _named_port(pod: Obj, name: str, protocol: str) -> int | None:
-    sidecars = [each for each in init_containers(pod) if is_sidecar(each)]
-    for container in main_containers(pod) + sidecars:
-        for port in container.get("ports") or ():
-            if port.get("name") == name and str(port.get("protocol") or "TCP") == protocol:
-                return int(port["containerPort"])
-    return None
 
 
 def address_of(pod: Obj) -> str:

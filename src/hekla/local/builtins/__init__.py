@@ -1,5 +1,5 @@
 """What a real cluster's own controllers do and batch work relies on: garbage collection, the end of namespaces and
-definitions, storage for claims, and what pods of every namespace need to reach the API.
+definitions, storage for claims, the endpoints of Services, and what pods of every namespace need to reach the API.
 
 They speak to the API server through the client alone, so they work on any server that lacks them.
 """
@@ -16,6 +16,7 @@ from hekla.local.builtins.account_secrets import AccountSecretController
 from hekla.local.builtins.aggregation import AggregationController
 from hekla.local.builtins.claims import ClaimController
 from hekla.local.builtins.definitions import DefinitionController
+from hekla.local.builtins.endpoints import EndpointController
 from hekla.local.builtins.furnishing import FurnishingController
 from hekla.local.builtins.garbage import GarbageCollector
 from hekla.local.builtins.namespaces import NamespaceController
@@ -34,3 +35,4 @@ async def run(
         group.create_task(AggregationController(client, rng=rng).run())
         group.create_task(FurnishingController(client, root_ca, rng=rng).run())
         group.create_task(ClaimController(client, volumes, rng=rng).run())
+        group.create_task(EndpointController(client, rng=rng).run())
