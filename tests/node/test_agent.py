@@ -161,6 +161,52 @@ async def _kill_and_take_back(node: Rig) -> None:
     await soon(lambda: not records.is_alive(record["shim"]), what="the shim is gone")
 
 
+@each_account
+def test_a_start_that_outlives_its_agent_keeps_its_files(account: str) -> None:
+    on_a_node(account, _late_start)
+
+
+async def _late_start(node: Rig) -> None:
+    await node.create("ConfigMap", "words", data={"word": "fine"})
+    await node.create_pod("first", "true")
+    await node.finished("first")
+    spawner = _spawner_of(node)
+    os.kill(spawner, signal.SIGSTOP)
+    word = {"name": "WORD", "valueFrom": {"configMapKeyRef": {"name": "words", "key": "word"}}}
+    told = {"name": "told", "emptyDir": {}}
+    late = await node.create_pod(
+        "late",
+        "until [ -e /told/to-end ]; do sleep 0.05; done; touch /etc/a /top /tmp/a && echo $WORD",
+        volumes=[told],
+        container={"env": [word], "volumeMounts": [{"name": "told", "mountPath": "/told"}]},
+    )
+    directory = PodDirectory(node.data_dir, late["metadata"]["uid"])
+    await soon(directory.kept("main").exists, what="it is about to be started")
+    # The agent does one thing at a time: as soon as it is at another pod, the start of this one is on its way.
+    other = PodDirectory(node.data_dir, (await node.create_pod("other", "true"))["metadata"]["uid"])
+    await soon(other.kept("main").exists, what="another is about to be started")
+    await node.kill_agent()
+    # The next agent finds no trace of a start, and something missing before it can try one of its own.
+    await node.client.delete(CONFIG_MAP, "words", "default")
+    await node.start_agent()
+    await node.until("late", lambda pod: "CreateContainerConfigError" in str(pod.get("status")))
+    os.kill(spawner, signal.SIGCONT)
+    await soon(lambda: directory.start_record("main", 0), what="it runs after all")
+    await node.create("ConfigMap", "words", data={"word": "another"})
+    await node.running("late")
+    (directory.volume(told) / "to-end").touch()
+    assert node.log(await node.finished("late")) == "fine\n"
+
+
+def _spawner_of(node: Rig) -> int:
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            mine = str(node.data_dir).encode() in (place / "cmdline").read_bytes().split(b"\0")
+            if mine and (place / "comm").read_text() == "hekla-spawner\n":
+                return int(place.name)
+    raise AssertionError("there is no spawner")
+
+
 def test_what_cannot_start_says_why(on_a_shared_node: Tell) -> None:
     on_a_shared_node(_refusals)
 
@@ -292,8 +338,11 @@ async def _starts_late(node: Rig) -> None:
     await node.create("ConfigMap", "parts", data={"other": "x"})
     mount = {"volumeMounts": [{"name": "v", "mountPath": "/part", "subPath": "late"}]}
     volumes = [{"name": "v", "configMap": {"name": "parts"}}]
-    await node.create_pod("late", "cat /part; touch /tmp/a /run/lock/a && echo ready", volumes=volumes, container=mount)
+    script = "cat /part; touch /tmp/a /run/lock/a && echo ready"
+    late = await node.create_pod("late", script, volumes=volumes, container=mount)
     await node.until("late", lambda pod: "CreateContainerError" in str(pod.get("status")))
+    attempt = PodDirectory(node.data_dir, late["metadata"]["uid"]).attempt("main", 0)
+    assert not list((attempt / "scratch").iterdir())
     await node.client.patch(CONFIG_MAP, "parts", {"data": {"late": "here\n"}}, "default")
     assert node.log(await node.finished("late")) == "here\nready\n"
 

@@ -24,6 +24,10 @@ class LaunchError(HeklaError):
     """The container could not be set up; nothing of it ran."""
 
 
+class StillSettingUp(LaunchError):
+    """It took too long to wait for. It may run after all: only its claim of the attempt will tell."""
+
+
 class Launcher(Protocol):
     async def start_container(self, spec: ContainerSpec) -> None:
         """Start an attempt. Returns once its command has taken over; raises LaunchError if nothing ran."""
@@ -55,7 +59,7 @@ class ProcessLauncher:
             async with asyncio.timeout(_START_SECONDS):
                 answer = await _read_line(reader)
         except TimeoutError:
-            answer = "error setting the container up took too long"
+            raise StillSettingUp("setting the container up took too long") from None
         finally:
             os.close(reader)
         if answer != "started":

@@ -7,8 +7,10 @@ that has ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +25,7 @@ from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.node.commands import remember
 from hekla.node.context import NodeContext
 from hekla.node.directory import PodDirectory, all_pods, remove_tree
-from hekla.node.exec import LaunchError
+from hekla.node.exec import LaunchError, StillSettingUp
 from hekla.node.hooks import env as env_hook
 from hekla.node.hooks import gpus, hosts, mounts, volumes
 from hekla.node.hooks.capabilities import kept_capabilities
@@ -130,6 +132,10 @@ class Starter:
         try:
             await self._context.launcher.start_container(spec)
         except LaunchError as error:
+            if not isinstance(error, StillSettingUp):
+                # What cannot be removed now goes with the pod.
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(remove_tree, Path(spec["root"]["scratch"]))
             if self._directory.start_record(state.name, number) is None:
                 return self._wait(pod, state, Reason.CREATE_ERROR, str(error))
         record = self._directory.start_record(state.name, number)
@@ -269,9 +275,11 @@ class Starter:
         }
         env = env_hook.build_env(pod, container, sources, base=base, **self._facts(sandbox.address))
         attempt = self._directory.attempt(container["name"], number)
-        # A try before this one may have come to nothing half-way; a container starts with an empty root.
-        remove_tree(attempt / "scratch")
-        (attempt / "scratch").mkdir(parents=True)
+        binds = self._binds(pod, container, attempt, sources, env, gpus=container["name"] in assigned)
+        cgroups = self._cgroups(container, number)
+        # Every try has its own: one that was given up on, or whose agent is gone, may still be the one that runs.
+        (attempt / "scratch").mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.mkdtemp(dir=attempt / "scratch")
         (attempt / _MESSAGE_FILE).touch()
         (attempt / _MESSAGE_FILE).chmod(0o666)
         return {
@@ -286,12 +294,12 @@ class Starter:
                 "capabilities": kept_capabilities(container),
             },
             "root": {
-                "scratch": os.path.realpath(attempt / "scratch"),
+                "scratch": os.path.realpath(scratch),
                 "user_namespace": self._context.user_namespace,
                 "base": image.base,
                 "above": list(image.above),
                 "hidden": list(self._context.hidden),
-                "binds": self._binds(pod, container, attempt, sources, env, gpus=container["name"] in assigned),
+                "binds": binds,
                 "read_only": bool((container.get("securityContext") or {}).get("readOnlyRootFilesystem")),
             },
             "streams": {
@@ -299,7 +307,7 @@ class Starter:
                 "stdin_once": bool(container.get("stdinOnce")),
                 "tty": bool(container.get("tty")),
             },
-            "cgroups": self._cgroups(container, number),
+            "cgroups": cgroups,
             "message_file": os.path.realpath(attempt / _MESSAGE_FILE),
             "argv": [env_hook.expand(word, env) for word in image.command],
             "env": env,
