@@ -50,6 +50,8 @@ def _of_group(outcome: GroupOutcome, wanted: Decisions) -> Iterator[str]:
     if {str(outcome.phase), group.phase} == {"Pending", "Inqueue"}:
         yield f"is {outcome.phase}, not {group.phase}"
     texts = told(group)
+    for name in sorted(texts.keys() - {pod.name for pod, _ in outcome.pod_conditions}):
+        yield f"{name} is told nothing, not {texts[name]}"
     for pod, condition in outcome.pod_conditions:
         expected = texts.get(pod.name)
         if expected is None:
