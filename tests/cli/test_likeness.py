@@ -31,6 +31,9 @@ CLAIM = {
         (BYTES, {**BYTES, "data": {"train.py": "print(1)"}}, False),
         (SECRET, {"type": "Opaque", "data": {"token": "YWJj"}}, True),
         (SECRET, {"type": "Opaque", "data": {"token": "YWJk"}}, False),
+        ({**SECRET, "stringData": None, "data": {"token": "YW\nJj\n"}}, {"data": {"token": "YWJj"}}, True),
+        ({**BYTES, "binaryData": {"weights": "AA\nE=\n"}}, BYTES, True),
+        ({**SCRIPT, "data": {"train.py": "print(1)\n"}}, SCRIPT, False),
         (CLAIM, {"spec": {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v"}}, True),
     ],
 )
