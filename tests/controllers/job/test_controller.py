@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -360,6 +361,26 @@ def test_marks_that_may_not_be_written_hold_up_neither_other_marks_nor_the_job()
         bench.disturb = nothing
         await bench.settle()
         assert annotations_of(await bench.client.get(POD, "demo-worker-0", "default")) == pods["demo-worker-0"]
+
+    on_bench(script)
+
+
+def test_a_delayed_answer_comes_in_time_though_something_about_the_job_fails_again_and_again() -> None:
+    async def script(bench: Bench) -> None:
+        policies = [make.policy("PodFailed", "RestartJob", timeout="10s")]
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=policies))
+        await bench.until_running(2)
+        other = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-worker-2", "namespace": "default"}}
+        await bench.client.create(POD, {**other, "spec": {"containers": [make.container()]}})
+        await bench.scale("demo", 0, 3)
+        # By now it is tried every half a minute.
+        await bench.settle()
+        failed = {"status": {"phase": "Failed", "containerStatuses": []}}
+        await bench.client.patch(POD, "demo-worker-0", failed, "default", subresource="status")
+        await asyncio.sleep(9)
+        assert "retryCount" not in bench.job("demo")["status"]
+        await asyncio.sleep(2)
+        assert bench.job("demo")["status"]["retryCount"] == 1
 
     on_bench(script)
 

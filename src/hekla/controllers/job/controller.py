@@ -88,21 +88,20 @@ class JobController:
         for belongings in sources.belongings:
             belongings.subscribe(self._object_lost)
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: Key) -> None:
         obj = self._sources.jobs.get(key.name, key.namespace)
         await drop_strays(self._client, self._sources.commands, JOB, key, obj)
         if obj is None or is_deleting(obj):
-            return None
+            return
         try:
-            return await self._look(obj)
+            await self._look(obj)
         finally:
             # Where it has gone meanwhile, it was forgotten before this look was over.
             now = self._sources.jobs.get(key.name, key.namespace)
             if now is None or uid_of(now) != uid_of(obj):
                 self._forget(uid_of(obj))
 
-    async def _look(self, obj: Obj) -> float | None:
-        """One look at a Job; returns the seconds after which a delayed action is due."""
+    async def _look(self, obj: Obj) -> None:
         # 1. What is there?
         scene = self._scene(obj)
         job = scene.job
@@ -115,6 +114,9 @@ class JobController:
         decision = decide(job, scene.pods, scene.unanswered_phase, waiting, now, lost_since=lost_since)
         if waiting.holds:
             self._waiting[job.uid] = waiting
+        if decision.next_due is not None:
+            # Now, because what fails below is tried again less and less often.
+            self.runner.enqueue_after(job.key, decision.next_due)
         for reply in decision.announce:
             self._tell(job, NORMAL, "ExecuteAction", f"Execute action {reply.action} after {reply.delay_text}")
         # parity: a Command that names no action asks for a look.
@@ -145,7 +147,6 @@ class JobController:
         # 7. What could not be put back is tried again.
         if unrestored is not None:
             raise unrestored
-        return decision.next_due
 
     async def _kill(self, scene: Scene, order: Order) -> None:
         job = scene.job
