@@ -13,7 +13,7 @@ from hekla.api.kinds import JOB, POD, Obj
 from hekla.api.meta import name_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.display import PlainDisplay, printable
-from hekla.cli.progress import is_finished, phase_of, told_reason, waiting_reason
+from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, waiting_reason
 from hekla.client.rest import Client
 from hekla.errors import ApiError, UsageError
 
@@ -62,10 +62,15 @@ class _LogsOnly(PlainDisplay):
     def __init__(self) -> None:
         super().__init__()
         self._told = ""
-        self._has_lines = False
+        self._begun: bool | None = None  # whether any container has; None until its pods are known
+        self._held_back: list[str] = []
 
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """The state is not asked for here; but who waits for a first line wants to know what the job waits for."""
+        self._begun = any(map(has_begun, pods))
+        for warning in () if self._begun else self._held_back:
+            self.say(warning)
+        self._held_back.clear()
         code, sentence = waiting_reason(group, pods)
         told = printable(f"{name_of(job)} is {phase_of(job)}: {told_reason(code, sentence)}") if code else ""
         if told and told != self._told and not is_finished(job):
@@ -73,15 +78,17 @@ class _LogsOnly(PlainDisplay):
             self.say(told)
 
     def warned(self, reason: str, message: str) -> None:
-        """Nor is what goes wrong, except with a job that has not come to say anything."""
-        if not self._has_lines:
-            self.say(f"warning: {reason}: {printable(message)}")
+        """Nor is what goes wrong, or went wrong once, except with a job that has not come to say anything."""
+        warning = f"warning: {reason}: {printable(message)}"
+        if self._begun is None:
+            self._held_back.append(warning)
+        elif not self._begun:
+            self.say(warning)
 
     def say(self, text: str) -> None:
         click.echo(text, err=True)
 
     def log_line(self, pod: str, line: str) -> None:
-        self._has_lines = True
         super().say(f"{pod} | {printable(line)}")
 
 

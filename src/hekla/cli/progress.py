@@ -246,6 +246,12 @@ def _container_statuses(pod: Obj) -> list[Obj]:
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
+def has_begun(pod: Obj) -> bool:
+    """Whether a container of the pod runs or has run."""
+    states = [status.get("state") or {} for status in _container_statuses(pod)]
+    return any(state.get(name) is not None for state in states for name in ("running", "terminated"))
+
+
 def _start_times(pod: Obj) -> list[str]:
     states = [status.get("state") or {} for status in _container_statuses(pod)]
     return [
