@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
@@ -328,6 +329,38 @@ async def _counted(node: Rig) -> None:
         "Evicted",
         'Container main exceeded its local ephemeral storage limit "8Mi". ',
     )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts an overlay for everybody to see")
+@each_account
+def test_where_the_nodes_files_are_on_an_overlay_what_pods_write_is_in_memory(account: str, tmp_path: Path) -> None:
+    """As in a container, whose files no overlay can be laid over."""
+    place = Path(tempfile.mkdtemp(prefix="hekla-overlay-"))
+    place.chmod(0o755)
+    for name in ("lower", "upper", "work"):
+        (tmp_path / name).mkdir(mode=0o755)
+    options = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    try:
+        if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, place]).returncode:
+            pytest.skip("no overlay can be laid over these files: so it is what the other tests run on")
+        asyncio.run(_in_memory(account, place))
+    finally:
+        subprocess.run(["umount", "--lazy", place])
+        place.rmdir()
+
+
+async def _in_memory(account: str, place: Path) -> None:
+    async with rig(account, parent=place) as node:
+        await node.start_agent()
+        kinds = 'awk \'$2 == "/" || $2 == "/etc" { print $2, $3 }\' /proc/mounts'
+        await node.create_pod("writer", f"mkdir /top && touch /top/a /etc/a /tmp/a && {kinds}; ls -A /.hekla* 2>&1")
+        log = node.log(await node.finished("writer")).splitlines()
+        assert log[:2] == ["/ tmpfs", "/etc overlay"]
+        assert "No such file" in log[2]
+        sealed = {"securityContext": {"readOnlyRootFilesystem": True}}
+        await node.create_pod("sealed", "touch /top 2>&1", container=sealed)
+        assert "Read-only file system" in node.log(await node.finished("sealed"))
+        await _restart(node)
 
 
 def test_a_start_that_failed_leaves_nothing_in_the_way_of_the_next(on_a_shared_node: Tell) -> None:
