@@ -176,8 +176,13 @@ def _pasta(switch: int) -> list[str]:
             "-g", _THERE, *closed, *quiet, *where]  # fmt: skip
 
 
+def link_name(data_dir: Path) -> str:
+    """What the machine's end of a cluster's way out is called."""
+    return "hk" + hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:10]
+
+
 def _keep_nat(switch: int, data_dir: Path, waiting: int) -> NoReturn:
-    name = "hk" + hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:10]
+    name = link_name(data_dir)
     # Held for life: the keeper of a switch that was killed puts everything back before we begin, not after.
     turn = os.open(data_dir / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(turn, fcntl.LOCK_EX)
