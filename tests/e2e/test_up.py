@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hekla.node.cleanup import running_pods
 from tests.e2e.local_cluster import HEKLA, clean_environment, processes_of, running, start_cluster
 from tests.eventually import eventually
 
@@ -165,3 +166,35 @@ def test_on_a_disk_that_has_filled_up_everything_is_stopped_all_the_same(tmp_pat
             up.send_signal(signal.SIGINT)
             assert up.wait(60) == 0
         assert processes_of(folder) == []
+
+
+STEADY = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: steady}
+spec:
+  minAvailable: 2
+  schedulerName: volcano
+  tasks:
+  - name: t
+    replicas: 2
+    template:
+      spec: {restartPolicy: Never, containers: [{name: main, image: any, command: [sleep, "3600"]}]}
+"""
+
+
+def test_nodes_that_a_later_start_has_not_are_gone_with_what_ran_on_them(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with start_cluster(data_dir, "--nodes=2") as cluster:
+        cluster.kubectl("apply", "-f", "-", stdin=STEADY)
+        cluster.wait_for("vcjob/steady", ".status.running", "2")
+        os.kill(cluster.supervisor(), signal.SIGKILL)
+    with start_cluster(data_dir) as cluster:
+        assert cluster.names("node") == ["local"]
+        assert running_pods(data_dir / "nodes") == []
+        cluster.wait_for("vcjob/steady", ".status.state.phase", "Failed")
+        why = cluster.hekla("why", "steady").stdout
+        assert "NodeShutdown" in why
+        assert "The cluster was started again without node local-" in why
+        cluster.kubectl("delete", "vcjob/steady")
+        eventually(lambda: cluster.names("pod") == [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hekla.cli.output import print_table
 from hekla.cli.parameters import log_level_option, output_option
 from hekla.cli.upstream_flags import queue_gates_option
 from hekla.errors import ApiError, Disconnected
-from hekla.local.layout import Layout
+from hekla.local.layout import Layout, data_dir_flag
 from hekla.local.private_files import write_private
 
 
@@ -114,7 +115,7 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
         check_replaceable(copy)
     if detach:
         launch_cluster(settings, outlives_us=True).wait_until(Stage.READY)
-        _announce(layout, cluster.kubeconfig, stop=f"hekla down{_data_dir_flag(cluster)}")
+        _announce(layout, cluster.kubeconfig, stop=f"hekla down{data_dir_flag(layout.root, os.environ)}")
         return
     from hekla.local.cluster import run_cluster
     from hekla.log import configure_logging
@@ -168,6 +169,7 @@ def status(cluster: ClusterOptions, output: str) -> int:
         document = {
             "dataDir": str(layout.root),
             "running": running is not None,
+            "supervisor": {"pid": running.supervisor} if running else None,
             "kubeconfig": str(layout.kubeconfig),
             "components": running.components if running else [],
             "nodes": nodes,
@@ -175,12 +177,16 @@ def status(cluster: ClusterOptions, output: str) -> int:
         }
         click.echo(json.dumps(document, indent=2))
         return 0 if running else 1
+    where = data_dir_flag(layout.root, os.environ)
     if remains is not None:
         click.echo(f"The cluster on {layout.root} was killed; {_pods(len(remains))} of it still running.")
-        click.echo("`hekla up` starts it again and takes them back, `hekla down` ends them.")
+        click.echo(
+            f"`hekla up{where}` starts it again, and takes them back if given the same flags; "
+            f"`hekla down{where}` ends them."
+        )
         return 1
     if running is None:
-        click.echo(f"No cluster is running on {layout.root}. Start one with `hekla up`.")
+        click.echo(f"No cluster is running on {layout.root}. Start one with `hekla up{where}`.")
         return 1
     click.echo(f"data dir    {layout.root}\nkubeconfig  {layout.kubeconfig}\nsupervisor  pid {running.supervisor}\n")
     rows = [
@@ -212,10 +218,6 @@ def _announce(layout: Layout, copy_to: Path | None, *, stop: str) -> None:
 
 def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count or 'no'} pods"
-
-
-def _data_dir_flag(cluster: ClusterOptions) -> str:
-    return f" --data-dir {cluster.data_dir}" if cluster.data_dir else ""
 
 
 def _nodes(cluster: ClusterOptions) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+from collections.abc import Collection
 
 import msgspec
 
@@ -22,7 +23,9 @@ from hekla.api.meta import annotations_of, name_of
 from hekla.client.inprocess import Application, InProcessTransport
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.watch import follow
+from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, UsageError
+from hekla.local.departed import take_away
 from hekla.local.roles import PART_OF, local_access
 
 # Servers fill in defaults, so what they hold never equals what was sent; the digest of what was sent does.
@@ -30,10 +33,13 @@ _DIGEST = "hekla.dev/schema-digest"
 _SERVED_SECONDS = 60.0
 
 
-async def furnish(app: Application) -> None:
-    """Give a local cluster's API server what it must hold before anybody may ask it anything."""
+async def furnish(app: Application, *, nodes: Collection[str] | None, clock: Clock) -> None:
+    """Give a local cluster's API server what it must hold before anybody may ask it anything, and take from it the
+    nodes that are not among `nodes` any more (None: who starts nodes is not known)."""
     async with Client(InProcessTransport(app), user_agent="hekla-bootstrap") as client:
         await asyncio.gather(install_crds(client), install_roles(client))
+        if nodes is not None:
+            await take_away(client, nodes, clock)
 
 
 async def install_crds(client: Client) -> None:

@@ -60,10 +60,12 @@ def run_cluster(
             ending.callback(supervisor.close)
             ending.callback(_sweep, layout)
             ending.callback(_stop_workers, supervisor)
-            supervisor.launch(components.apiserver(layout, sockets, queue_gates=settings.queue_gates))
+            nodes = components.node_names(settings)
+            supervisor.launch(components.apiserver(layout, sockets, nodes=nodes, queue_gates=settings.queue_gates))
             # 3. Certificates and tokens, made once; the kubeconfigs that hold them.
             credentials = _write_credentials(layout, sockets.port)
             settings = _with_scheduler_conf(layout, settings)
+            _sweep_others(layout, nodes)
             # 4. The others beside it. Jobs can be created as soon as the controllers are at work.
             for component in components.workers(layout, credentials, settings, sockets.port):
                 supervisor.launch(component)
@@ -152,6 +154,15 @@ def _sweep(layout: Layout) -> None:
 
     report = sweep(layout.nodes)
     log.info("swept", report=report)
+
+
+def _sweep_others(layout: Layout, nodes: list[str]) -> None:
+    """A killed cluster's pods are taken back by their nodes; those of nodes that are not there now, by nobody."""
+    from hekla.node.cleanup import sweep_others
+
+    report = sweep_others(layout.nodes, nodes)
+    if report.containers:
+        log.info("swept what ran on nodes that are gone", report=report)
 
 
 def _last_port(layout: Layout) -> int:

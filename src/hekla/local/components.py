@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,7 +107,15 @@ def validate_gpus(count: int, memory: int) -> None:
         raise Misuse("--node-gpu-memory: of how many GPUs? Give --node-gpus too")
 
 
-def apiserver(layout: Layout, sockets: Sockets, *, queue_gates: bool = False) -> Component:
+def node_names(settings: ClusterSettings) -> list[str]:
+    """Of those that run pods, then of those that pretend to."""
+    real = ["local"] if settings.nodes == 1 else [f"local-{index}" for index in range(settings.nodes)]
+    return [*real, *(f"simulated-{index}" for index in range(settings.simulated_nodes))]
+
+
+def apiserver(
+    layout: Layout, sockets: Sockets, *, nodes: Sequence[str] | None = None, queue_gates: bool = False
+) -> Component:
     async def run(ready: Ready) -> None:
         from hekla.admission.review import VolcanoAdmission
         from hekla.apiserver import server
@@ -132,7 +141,7 @@ def apiserver(layout: Layout, sockets: Sockets, *, queue_gates: bool = False) ->
             clock=SystemClock(),
             rng=random.SystemRandom(),
             admission=partial(VolcanoAdmission, queue_gates=queue_gates),
-            furnish=furnish,
+            furnish=partial(furnish, nodes=nodes, clock=SystemClock()),
             ready=lambda: ready(""),
         )
 
@@ -180,7 +189,7 @@ def scheduler(layout: Layout, credentials: Credentials, cluster: ClusterSettings
 def node(
     layout: Layout, credentials: Credentials, settings: ClusterSettings, port: int, index: int, cpu: str, memory: str
 ) -> Component:
-    name = "local" if settings.nodes == 1 else f"local-{index}"
+    name = node_names(settings)[index]
 
     async def run(ready: Ready) -> None:
         from hekla.node import agent
@@ -217,13 +226,13 @@ def simulated_nodes(layout: Layout, credentials: Credentials, settings: ClusterS
 
         nodes = [
             SimulatedNode(
-                name=f"simulated-{index}",
+                name=name,
                 cpu=settings.node_cpu or "32",
                 memory=settings.node_memory or "128Gi",
                 gpus=settings.node_gpus,
                 gpu_memory=settings.node_gpu_memory,
             )
-            for index in range(settings.simulated_nodes)
+            for name in node_names(settings)[settings.nodes :]
         ]
         async with _client(layout, credentials, "node", "/simulated") as client:
             await run_simulated(client, nodes, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,6 +103,11 @@ def default_data_dir(environment: Mapping[str, str]) -> Path:
     state = environment.get("XDG_STATE_HOME")
     base = Path(state) if state else Path(environment.get("HOME", "~")).expanduser() / ".local" / "state"
     return base / "hekla"
+
+
+def data_dir_flag(root: Path, environment: Mapping[str, str]) -> str:
+    """What to add to a suggested command so that it means this data dir."""
+    return "" if root == default_data_dir(environment) else f" --data-dir {shlex.quote(str(root))}"
 
 
 def default_images(environment: Mapping[str, str]) -> Path:

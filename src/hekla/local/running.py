@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hekla.errors import UsageError
-from hekla.local.layout import Layout
+from hekla.local.layout import Layout, data_dir_flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def locked(layout: Layout) -> Iterator[None]:
         except BlockingIOError:
             raise UsageError(
                 f"a cluster or node is already running on {layout.root}: use it (kubeconfig {layout.kubeconfig}), "
-                "stop it with `hekla down`, or choose another --data-dir"
+                f"stop it with `hekla down{data_dir_flag(layout.root, os.environ)}`, or choose another --data-dir"
             ) from None
         yield
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,14 +38,7 @@ def sweep(data_dir: Path) -> SweepReport:
     Those stay so that the next node can say what became of the pods, and never runs again what must run once.
     No agent may be running.
     """
-    pods = all_pods(data_dir)
-    containers, left = 0, []
-    for directory in pods:
-        ended, survivors = kill_containers(directory, Reason.SHUTDOWN, "the node was stopped while the container ran")
-        containers += ended
-        left += survivors
-        kill_sandbox(directory)
-        directory.remove_scratch()
+    report = _end_all(all_pods(data_dir))
     cgroups = recorded_cgroups(data_dir)
     if cgroups is not None:
         cgroups.remove()
@@ -58,6 +52,28 @@ def sweep(data_dir: Path) -> SweepReport:
         (data_dir / name).unlink(missing_ok=True)
     if data_dir.is_dir():
         remove_tree(secret_root(data_dir))
+    return report
+
+
+def sweep_others(data_dir: Path, nodes: Collection[str]) -> SweepReport:
+    """End the pods of all nodes but these, which may be at work. Records and logs stay, as in a sweep."""
+    others = [directory for directory in all_pods(data_dir) if directory.owner().get("node") not in nodes]
+    report = _end_all(others)
+    cgroups = recorded_cgroups(data_dir)
+    if cgroups is not None:
+        for directory in others:
+            cgroups.remove(f"{directory.uid}.")
+    return report
+
+
+def _end_all(pods: Sequence[PodDirectory]) -> SweepReport:
+    containers, left = 0, []
+    for directory in pods:
+        ended, survivors = kill_containers(directory, Reason.SHUTDOWN, "the node was stopped while the container ran")
+        containers += ended
+        left += survivors
+        kill_sandbox(directory)
+        directory.remove_scratch()
     return SweepReport(len(pods), containers, tuple(left))
 
 
