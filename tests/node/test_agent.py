@@ -617,6 +617,19 @@ async def _secrets(node: Rig) -> None:
     assert not directory.memory.exists()
 
 
+def test_a_limit_with_which_nothing_starts_is_named() -> None:
+    on_a_node(ACCOUNTS[0], _too_little_memory)
+
+
+async def _too_little_memory(node: Rig) -> None:
+    limits = {"resources": {"limits": {"memory": "512m"}}}
+    await node.create_pod("tiny", container={"command": ["true"], **limits})
+    if recorded_cgroups(node.data_dir) is None:
+        return
+    waiting = await node.until("tiny", lambda pod: "memory limit" in str(pod["status"]))
+    assert state(waiting)["waiting"]["message"] == "its memory limit is too small to start it"
+
+
 def test_a_container_that_takes_too_much_memory_is_killed_and_says_so() -> None:
     on_a_node(ACCOUNTS[0], _out_of_memory)
 

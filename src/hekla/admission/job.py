@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hekla.admission.amounts import amount_warnings
 from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.admission.topology import BOTH_TIERS, names_both_tiers
@@ -112,7 +113,9 @@ def warnings_about(job: Obj, plugins: Flags) -> list[str]:
     found = [f"spec.plugins[{name}]: {text}" for name, text in advice(spec, _understood(spec, plugins))]
     found += policy_warnings(spec.get("policies"), "spec.policies")
     for position, task in enumerate(spec.get("tasks") or ()):
-        found += policy_warnings(task.get("policies"), f"spec.tasks[{position}].policies")
+        where = f"spec.tasks[{position}]"
+        found += policy_warnings(task.get("policies"), f"{where}.policies")
+        found += amount_warnings((task.get("template") or {}).get("spec") or {}, f"{where}.template.spec")
     return found
 
 

@@ -105,7 +105,7 @@ class _Shim:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         failure = read_message(status[0])
         if failure != "ready":
-            self._refuse(child, failure)
+            self._refuse(child, failure or self._unexplained())
         streams, standing = self._listen(child, wires), standing_of(child)
         # 2. From here on the attempt counts as started, whatever dies next.
         self._claim(child)
@@ -175,8 +175,14 @@ class _Shim:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         self._leave_cgroups()
-        _answer(f"error {failure or 'the container ended while it was being set up'}")
+        _answer(f"error {failure}")
         os._exit(1)
+
+    def _unexplained(self) -> str:
+        """The container went without a word: killed, and the kernel may know for what."""
+        if _ran_out_of_memory(self._spec["cgroups"]):
+            return "its memory limit is too small to start it"
+        return "the container ended while it was being set up"
 
     def _finish(self, outcome: records.ExitRecord) -> None:
         said = outcome.get("message") or _last_words(self._spec["message_file"])
