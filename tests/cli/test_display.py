@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+from datetime import UTC, datetime
 
 import pytest
+from rich.console import Console
 
-from hekla.cli.display import PlainDisplay, printable
+from hekla.cli.display import LiveDisplay, PlainDisplay, printable
 from tests import make
 
 
@@ -39,3 +42,21 @@ def test_pods_that_were_there_are_not_still_to_come(phase: str, said: str) -> No
     job = {**make.job("j", make.task("ps")), "status": {"state": {"phase": phase}}}
     PlainDisplay(output).changed(job, None, [])
     assert output.getvalue() == f"j: {phase}, ps {said}\n"
+
+
+def test_on_a_terminal_a_line_stays_whole_however_long_it_is() -> None:
+    said = [("a-0", "x" * 1_000_000), ("b-0", ""), ("a-0", "last")]
+    assert shown(said).splitlines() == [f"{pod} │ {line}" for pod, line in said]
+
+
+def shown(said: list[tuple[str, str]]) -> str:
+    output = io.StringIO()
+    asyncio.run(_show(said, Console(file=output, width=40, force_terminal=False)))
+    return output.getvalue()
+
+
+async def _show(said: list[tuple[str, str]], console: Console) -> None:
+    display = LiveDisplay(console, lambda: datetime.now(UTC))
+    for pod, line in said:
+        display.log_line(pod, line)
+    display.close()

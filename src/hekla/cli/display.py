@@ -17,6 +17,8 @@ from hekla.cli.progress import TaskRow, is_finished, phase_of, retries_of, task_
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.segment import Segments
+    from rich.style import Style
 
 _FLUSH_SECONDS = 0.05
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
@@ -69,16 +71,15 @@ class LiveDisplay:
 
     def __init__(self, console: Console, now: Callable[[], datetime]) -> None:
         from rich.live import Live
-        from rich.text import Text
 
-        self._waiting: list[Text] = []
+        self._waiting: list[tuple[str, str]] = []
         self._flush_due: asyncio.TimerHandle | None = None
         self._console = console
         self._now = now
         self._job: Obj | None = None
         self._group: Obj | None = None
         self._pods: list[Obj] = []
-        self._colours: dict[str, str] = {}
+        self._styles: dict[str, Style] = {}
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=False)
         self._live.start()
 
@@ -87,10 +88,7 @@ class LiveDisplay:
         self._live.refresh()
 
     def log_line(self, pod: str, line: str) -> None:
-        from rich.text import Text
-
-        colour = self._colours.setdefault(pod, _COLOURS[len(self._colours) % len(_COLOURS)])
-        self._waiting.append(Text.assemble((f"{pod} │ ", colour), printable(line)))
+        self._waiting.append((pod, printable(line)))
         # Each print redraws the table: many lines go out together.
         if self._flush_due is None:
             self._flush_due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
@@ -100,14 +98,26 @@ class LiveDisplay:
         self._console.print(text, markup=False, highlight=False)
 
     def _flush(self) -> None:
-        from rich.text import Text
-
         if self._flush_due is not None:
             self._flush_due.cancel()
             self._flush_due = None
         if self._waiting:
-            self._console.print(Text("\n").join(self._waiting))
+            # Long lines are the terminal's to break: done here, one of a megabyte takes ten seconds.
+            self._console.print(self._lines(), soft_wrap=True)
             self._waiting = []
+
+    def _lines(self) -> Segments:
+        from rich.segment import Segment, Segments
+
+        parts = []
+        for pod, line in self._waiting:
+            parts += [Segment(f"{pod} │ ", self._style(pod)), Segment(f"{line}\n")]
+        return Segments(parts)
+
+    def _style(self, pod: str) -> Style:
+        from rich.style import Style
+
+        return self._styles.setdefault(pod, Style(color=_COLOURS[len(self._styles) % len(_COLOURS)]))
 
     def close(self) -> None:
         self._flush()
