@@ -234,7 +234,9 @@ async def _refusals(node: Rig) -> None:
     last_words = state(await node.finished("last-words"))["terminated"]
     assert (last_words["exitCode"], last_words["message"]) == (127, "no torchrun")
     assert 'image "nginx" is not mapped' in state(await node.finished("no-command"))["terminated"]["message"]
-    assert "hostPath / is not among the paths" in (await node.finished("host-path"))["status"]["message"]
+    message = (await node.finished("host-path"))["status"]["message"]
+    assert "hostPath / is not among the paths" in message
+    assert message.endswith("start it with --allow-host-path /")
     waiting = await node.until("waits", lambda pod: "CreateContainerConfigError" in str(pod.get("status")))
     assert state(waiting)["waiting"]["message"] == 'configmap "late" not found'
     await node.create("ConfigMap", "late", data={"greeting": "hello"})

@@ -20,7 +20,7 @@ def refusal(pod: Obj, host_paths: Sequence[Path] = ()) -> str:
     for volume in pod["spec"].get("volumes") or ():
         path = (volume.get("hostPath") or {}).get("path")
         if path and not is_within(Path(path), host_paths):
-            return f"hostPath {path} is not among the paths this node lets pods mount"
+            return forbidden_host_path(path)
     if pod["spec"].get("hostNetwork"):
         return "hostNetwork is not supported: pods here have a network of their own"
     for container in init_containers(pod) + main_containers(pod):
@@ -28,6 +28,10 @@ def refusal(pod: Obj, host_paths: Sequence[Path] = ()) -> str:
         if profile.get("type") == "Localhost":
             return f"seccomp profile {profile.get('localhostProfile')}: this node knows no profile but its own"
     return ""
+
+
+def forbidden_host_path(path: str) -> str:
+    return f"hostPath {path} is not among the paths this node lets pods mount: start it with --allow-host-path {path}"
 
 
 def _seccomp(pod: Obj, container: Obj) -> Obj:

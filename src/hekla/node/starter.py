@@ -35,6 +35,7 @@ from hekla.node.hooks.sources import MissingSource, Place, Sources, references, 
 from hekla.node.isolation import without_namespaces
 from hekla.node.living_sources import KINDS
 from hekla.node.records import ExitRecord
+from hekla.node.refusal import forbidden_host_path
 from hekla.node.rootfs import Bind, open_within
 from hekla.node.runtime import (
     ContainerRuntime,
@@ -409,7 +410,7 @@ def host_path(source: Obj, allowed: Sequence[Path]) -> Place:
     path, kind = Path(source["path"]), str(source.get("type") or "")
     place = volumes.place_within(path, allowed)
     if place is None:
-        raise MissingSource(f"hostPath {path} is not among the paths this node lets pods mount")
+        raise MissingSource(forbidden_host_path(source["path"]))
     try:
         descriptor = open_within(place.root, place.below, create=kind == "DirectoryOrCreate")
     except OSError as error:
