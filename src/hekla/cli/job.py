@@ -15,6 +15,7 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
 from hekla.cli.job_table import job_table
+from hekla.cli.left_files import left_files
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, own_pods, pods_by_name, queue_names
 from hekla.cli.output import age, duration, print_document, print_table
@@ -223,6 +224,8 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str) -> No
     if usage:
         click.echo()
         print_table(HEADERS, [one.cells() for one in usage])
+    for line in left_files(pods):
+        click.echo(f"\nnote: {line}")
     if pods:
         click.echo()
         print_table(["POD", "STATUS", "NODE", "IP"], [_pod_row(pod) for pod in sorted(pods, key=name_of)])

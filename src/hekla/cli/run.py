@@ -331,12 +331,15 @@ class _Run:
         return status
 
     def _tell_usage(self, job: Obj, pods: list[Obj]) -> None:
+        from hekla.cli.left_files import left_files
         from hekla.cli.usage import HEADERS, usage_by_task
 
         usage = usage_by_task(job, pods)
         if usage:
             click.echo()
             print_table(HEADERS, [one.cells() for one in usage])
+        for line in left_files(pods):
+            click.echo(f"\nnote: {line}", err=True)
 
     def _suggest(self, name: str) -> None:
         if self._private:

@@ -36,8 +36,8 @@ class TaskUsage:
             self.task,
             _cores(self.cpu_asked) if self.cpu_asked else "-",
             _cores(self.cpu_used),
-            _bytes(self.memory_asked) if self.memory_asked else "-",
-            f"{below}{_bytes(self.memory_used)}",
+            amount_of_bytes(self.memory_asked) if self.memory_asked else "-",
+            f"{below}{amount_of_bytes(self.memory_used)}",
         )
 
     def document(self) -> Obj:
@@ -55,7 +55,7 @@ def usage_by_task(job: Obj, pods: Sequence[Obj]) -> list[TaskUsage]:
     found = []
     for task in job["spec"].get("tasks") or ():
         mine = [pod for pod in pods if annotations_of(pod).get(TASK_SPEC) == task.get("name")]
-        known = [(pod, used) for pod in mine if (used := _used(pod))]
+        known = [(pod, used) for pod in mine if (used := used_by_container(pod))]
         if known:
             found.append(_task_usage(str(task["name"]), known))
     return found
@@ -75,7 +75,8 @@ def _task_usage(name: str, known: list[tuple[Obj, dict[str, dict[str, float]]]])
     )
 
 
-def _used(pod: Obj) -> dict[str, dict[str, float]]:
+def used_by_container(pod: Obj) -> dict[str, dict[str, float]]:
+    """As its node tells it, of its main containers."""
     try:
         conditions = (pod.get("status") or {}).get("conditions") or ()
         told = json.loads(next((one["message"] for one in conditions if one["type"] == POD_USED), "{}"))
@@ -95,7 +96,7 @@ def _cores(cores: float) -> str:
     return f"{cores * 1000:.0f}m" if cores < 1 else f"{cores:.4g}"
 
 
-def _bytes(count: int) -> str:
+def amount_of_bytes(count: int) -> str:
     for size, unit in ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")):
         if count >= size:
             return f"{count / size:.3g}{unit}" if count < 1000 * size else f"{count // size}{unit}"

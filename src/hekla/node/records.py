@@ -37,6 +37,8 @@ class UsedRecord(TypedDict, total=False):
     cpuSeconds: float
     memory: int  # bytes at most
     memoryBelow: int  # in its place, where it is only known to be less
+    filesLeft: int  # written where it worked, and gone with it
+    bytesLeft: int
 
 
 class ExitRecord(TypedDict, total=False):

@@ -23,6 +23,7 @@ from typing import NoReturn, TypedDict
 
 from hekla.node import records, rootfs, seccomp
 from hekla.node import syscalls as sys_
+from hekla.node.left_files import left_files
 from hekla.node.shim_streams import STDERR, STDOUT, ContainerStreams, stamp
 from hekla.node.terminal import live_in_terminal, open_terminal
 from hekla.node.usage import standing_of, used_by_child
@@ -126,6 +127,7 @@ class _Shim:
         if outcome["code"] and _ran_out_of_memory(self._spec["cgroups"]):
             outcome["reason"] = "OOMKilled"
         outcome["used"] = used_by_child(standing, self._spec["cgroups"])
+        outcome["used"].update(left_files(self._spec["root"]["scratch"], self._spec["cwd"]))
         self._finish(outcome)
         self._leave_cgroups()
         os._exit(0)

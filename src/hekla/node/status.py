@@ -58,8 +58,8 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime) -> Obj:
 def used_by_container(runtime: PodRuntime) -> str:
     """What the pod's containers used, over all their attempts, as JSON by container; empty while none has ended.
 
-    `cpuSeconds` and `seconds` are sums; `memory` is the most bytes an attempt had, `memoryBelow` a bound where that is
-    all there is to know.
+    `cpuSeconds` and `seconds` are sums, and `filesLeft` and `bytesLeft` where there are any; `memory` is the most bytes
+    an attempt had, `memoryBelow` a bound where that is all there is to know.
     """
     used = {name: _used(state.attempts) for name, state in sorted(runtime.containers.items())}
     used = {name: one for name, one in used.items() if one}
@@ -80,6 +80,9 @@ def _used(attempts: tuple[Attempt, ...]) -> dict[str, float]:
         total["memory"] = max(known)
     elif bounds:
         total["memoryBelow"] = max(bounds)
+    if any("filesLeft" in record["used"] for record in ended):
+        total["filesLeft"] = sum(record["used"].get("filesLeft", 0) for record in ended)
+        total["bytesLeft"] = sum(record["used"].get("bytesLeft", 0) for record in ended)
     return total
 
 
