@@ -96,6 +96,24 @@ def test_the_plugin_that_was_meant_is_suggested(tmp_path: Path, capsys: pytest.C
     assert "unable to find job plugin: pytroch (did you mean 'pytorch'?)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("kind: Job", "kind: Jobs"), "Jobs is not a kind Hekla knows (did you mean batch.volcano.sh/v1alpha1 Job?)"),
+        (("v1alpha1", "v1"), "Job is not a kind Hekla knows (did you mean batch.volcano.sh/v1alpha1 Job?)"),
+        (("kind: Job", "kind: Whale"), "batch.volcano.sh/v1alpha1 Whale is not a kind Hekla knows\n"),
+        (("batch.volcano.sh/v1alpha1", "batch/v1"), "job.yaml:1: error: apiVersion: a Job with tasks is Volcano's"),
+    ],
+)
+def test_the_kind_that_was_meant_is_suggested(
+    wrong: tuple[str, str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(job().replace(*wrong))
+    assert run_program(hekla, ["lint", str(file)]) == 3
+    assert told in capsys.readouterr().out
+
+
 def test_a_file_that_is_no_yaml_is_a_finding_like_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint(tmp_path, "kind: Job\nspec: {event: *}\n", capsys) == (3, [("error", 2, "")])
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hekla.client.rest import Client
     from hekla.local.launch import LaunchedCluster
 
+_MOST_LINES = 5  # of a file, to be named
 _PROGRAMS = frozenset({".py", ".sh", ".ipynb"})
 
 
@@ -103,7 +104,7 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
 def _not_one_job(documents: list[Document], jobs: list[Document]) -> str:
     needed = "`hekla run` needs exactly one batch.volcano.sh Job in the file"
     if jobs:
-        lines = ", ".join(str(job.line) for job in jobs)
+        lines = ", ".join([*(str(job.line) for job in jobs[:_MOST_LINES]), *(["…"] if jobs[_MOST_LINES:] else [])])
         return f"{needed}, found {len(jobs)} (lines {lines}); `hekla up` and `kubectl apply -f` run them all"
     beginning = f"a Job begins with `apiVersion: {JOB.api_version}`"
     others = "other kinds need a cluster that stays: `hekla up`, then `kubectl apply -f`"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import random
 
 import click
 
-from hekla.api.kinds import JOB, QUEUE, Kind, Obj, kind_of
+from hekla.api.kinds import BATCH_JOB, BUILT_IN_KINDS, JOB, QUEUE, VOLCANO_KINDS, Kind, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.cli.likeness import is_as_written
 from hekla.cli.manifest import BadFile, Document, Mistake, locate
@@ -17,6 +18,7 @@ from hekla.client.watch import Relisted, follow
 from hekla.errors import AlreadyExists, BadRequest, Forbidden, HeklaError, Invalid, UsageError
 
 _QUEUE_SECONDS = 10.0
+_LIKENESS = 0.8  # of what was written to what was meant
 
 
 def check_documents(documents: list[Document], namespace: str = "") -> None:
@@ -115,5 +117,17 @@ def document_problems(document: Document) -> list[Mistake]:
     if not named and obj.get("kind") != "List":
         found.append(("", "metadata.name is missing"))
     if not found and kind_of(obj) is None:
-        found.append(("kind", f"{obj['apiVersion']} {obj['kind']} is not a kind Hekla knows"))
+        found.append(("kind", _unknown_kind(str(obj["apiVersion"]), str(obj["kind"]))))
+    if kind_of(obj) is BATCH_JOB and isinstance(obj.get("spec"), dict) and "tasks" in obj["spec"]:
+        # Without this each of its fields would be told to be unknown.
+        found.append(("apiVersion", f"a Job with tasks is Volcano's: write {JOB.api_version}"))
     return found
+
+
+def _unknown_kind(version: str, name: str) -> str:
+    known = VOLCANO_KINDS + BUILT_IN_KINDS
+    close = difflib.get_close_matches(name, [kind.kind for kind in known], n=1, cutoff=_LIKENESS)
+    versions = [kind.api_version for kind in known if kind.kind in close]
+    nearest = difflib.get_close_matches(version, versions, n=1, cutoff=0.0)
+    meant = f" (did you mean {nearest[0]} {close[0]}?)" if nearest else ""
+    return f"{version} {name} is not a kind Hekla knows{meant}"
