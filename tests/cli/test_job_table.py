@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from hekla.api.meta import parse_timestamp
+from hekla.api.meta import parse_timestamp, timestamp
 from hekla.cli.job_table import job_table
 from tests import make
 
@@ -64,3 +64,39 @@ def test_the_wide_table_has_the_rest() -> None:
     found = cells(a_job("Running", labels={"volcano.sh/job-type": "MPI"}), wide=True)
     assert (found["UNKNOWN"], found["JOBTYPE"], found["CREATION"]) == (2, "MPI", make.CREATED[:10])
     assert cells(a_job("Running"), wide=True)["JOBTYPE"] == "Batch"
+
+
+def test_waiting_and_running_are_told_apart() -> None:
+    assert times(fresh("Pending")) == ("90s", "-")
+    assert times(fresh("Running"), 30) == ("30s", "60s")
+    assert times(fresh("Failed", ended=50), 20) == ("20s", "30s")
+    assert times(fresh("Failed", ended=50)) == ("50s", "-")
+
+
+def test_without_its_pods_a_job_knows_since_when_it_ran() -> None:
+    job = fresh("Completed", ended=50)
+    job["status"]["conditions"] = [{"status": "Running", "lastTransitionTime": after(20)}]
+    assert times(job) == ("20s", "30s")
+
+
+def test_how_long_a_restarted_job_waited_nobody_knows() -> None:
+    assert times(a_job("Running"), 30) == ("-", "60s")
+
+
+def fresh(phase: str, *, ended: int = 0) -> dict[str, Any]:
+    job = a_job(phase)
+    job["status"]["retryCount"] = 0
+    job["status"]["state"]["lastTransitionTime"] = after(ended)
+    return job
+
+
+def times(job: dict[str, Any], *started: int) -> tuple[object, object]:
+    pods = [owned(make.job_pod(job, index=index, phase="Running")) for index in range(len(started))]
+    for pod, moment in zip(pods, started, strict=True):
+        pod["status"]["containerStatuses"] = [{"name": "main", "state": {"running": {"startedAt": after(moment)}}}]
+    found = cells(job, *pods, wide=True)
+    return found["WAITED"], found["RAN"]
+
+
+def after(seconds: int) -> str:
+    return timestamp(parse_timestamp(make.CREATED) + timedelta(seconds=seconds))

@@ -18,7 +18,7 @@ from hekla.cli.job_table import job_table
 from hekla.cli.left_files import left_files
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, own_pods, pods_by_name, queue_names
-from hekla.cli.output import age, duration, print_document, print_table
+from hekla.cli.output import age, print_document, print_table
 from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.progress import (
     dependency_reason,
@@ -27,9 +27,9 @@ from hekla.cli.progress import (
     phase_of,
     predecessor_reason,
     queue_reason,
-    started_at,
     task_rows,
     told_reason,
+    waited_and_ran,
     waiting_reason,
 )
 from hekla.cli.submit import check_documents, create_document
@@ -201,7 +201,7 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
 def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str) -> None:
     now = SystemClock().now()
     created = parse_timestamp(found["metadata"]["creationTimestamp"])
-    first = started_at(pods)
+    waited, ran = waited_and_ran(found, pods, now)
     status = found.get("status") or {}
     facts = [
         ("Name", f"{namespace_of(found)}/{name_of(found)}"),
@@ -211,7 +211,8 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str) -> No
         ("Retries", f"{status.get('retryCount', 0)} of {found['spec'].get('maxRetry', 3)}"),
         ("Plugins", ", ".join(sorted(found["spec"].get("plugins") or {})) or "none"),
         ("Created", f"{age(created, now)} ago"),
-        ("Waited", duration(((first or now) - created).total_seconds())),
+        ("Waited", waited),
+        ("Ran", ran),
     ]
     for label, value in facts:
         click.echo(f"{label + ':':<15}{value}")

@@ -16,6 +16,7 @@ from hekla.cli.progress import (
     predecessor_reason,
     queue_reason,
     task_rows,
+    waited_and_ran,
     waiting_reason,
 )
 
@@ -27,7 +28,7 @@ _HEADERS = [
     "NAME", "PHASE", "REASON", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "RETRYCOUNT", "QUEUE",
     "AGE",
 ]  # fmt: skip
-_WIDE = ["UNKNOWN", "JOBTYPE", "CREATION"]
+_WIDE = ["WAITED", "RAN", "UNKNOWN", "JOBTYPE", "CREATION"]
 
 
 def job_table(
@@ -62,7 +63,7 @@ def job_table(
         )
         waits = next((code for code, _ in reasons if code), "")
         row = [*([namespace_of(job)] if namespaces else []), *_row(job, waits, mine, now)]
-        rows.append([*row, *(_wide_part(job) if wide else [])])
+        rows.append([*row, *(_wide_part(job, mine, now) if wide else [])])
     return headers, rows
 
 
@@ -84,9 +85,14 @@ def _row(job: Obj, waits: str, pods: list[Obj], now: datetime) -> list[object]:
     ]
 
 
-def _wide_part(job: Obj) -> list[object]:
+def _wide_part(job: Obj, pods: list[Obj], now: datetime) -> list[object]:
     created = str(job["metadata"]["creationTimestamp"]).partition("T")[0]
-    return [(job.get("status") or {}).get("unknown", 0), labels_of(job).get(_JOB_TYPE) or _DEFAULT_TYPE, created]
+    return [
+        *waited_and_ran(job, pods, now),
+        (job.get("status") or {}).get("unknown", 0),
+        labels_of(job).get(_JOB_TYPE) or _DEFAULT_TYPE,
+        created,
+    ]
 
 
 def _by_owner(objects: Sequence[Obj]) -> dict[str, list[Obj]]:

@@ -14,6 +14,7 @@ from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, is_deleting, is_owned_by, name_of, parse_timestamp
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION, Reason
+from hekla.cli.output import duration
 
 # Container reasons that mean "this will not start by waiting".
 _STUCK = frozenset(
@@ -55,9 +56,26 @@ def task_rows(job: Obj, pods: Sequence[Obj]) -> list[TaskRow]:
     return [_task_row(task, pods) for task in job["spec"].get("tasks") or ()]
 
 
-def started_at(pods: Sequence[Obj]) -> datetime | None:
-    """When the first container of the job ran."""
+def waited_and_ran(job: Obj, pods: Sequence[Obj], now: datetime) -> tuple[str, str]:
+    """From its creation to its first container, and from there to its end, or until now; "-" where nobody knows.
+
+    What a restart took away is not known any more: then it is since the last one that it ran.
+    """
+    state = (job.get("status") or {}).get("state") or {}
+    first = _started_at(job, pods)
+    ended = parse_timestamp(state["lastTransitionTime"]) if is_finished(job) and "lastTransitionTime" in state else now
+    waited = (first or ended) - parse_timestamp(job["metadata"]["creationTimestamp"])
+    return (
+        "-" if retries_of(job) else duration(waited.total_seconds()),
+        "-" if first is None else duration((ended - first).total_seconds()),
+    )
+
+
+def _started_at(job: Obj, pods: Sequence[Obj]) -> datetime | None:
+    """When the first container ran; where the pods are gone, when there were enough of them."""
     times = [text for pod in pods for text in _start_times(pod)]
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    times = times or [one["lastTransitionTime"] for one in conditions if one.get("status") == JobPhase.RUNNING]
     return min(map(parse_timestamp, times)) if times else None
 
 
