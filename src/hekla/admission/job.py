@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hekla.admission.amounts import amount_warnings
+from hekla.admission.commands import command_warnings
 from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.admission.topology import BOTH_TIERS, names_both_tiers
@@ -115,7 +116,9 @@ def warnings_about(job: Obj, plugins: Flags) -> list[str]:
     for position, task in enumerate(spec.get("tasks") or ()):
         where = f"spec.tasks[{position}]"
         found += policy_warnings(task.get("policies"), f"{where}.policies")
-        found += amount_warnings((task.get("template") or {}).get("spec") or {}, f"{where}.template.spec")
+        pod_spec = (task.get("template") or {}).get("spec") or {}
+        found += command_warnings(pod_spec, f"{where}.template.spec")
+        found += amount_warnings(pod_spec, f"{where}.template.spec")
     return found
 
 
