@@ -144,6 +144,24 @@ def test_what_will_not_do_what_was_hoped_is_a_warning(
     assert [(severity, where) for severity, _, where in found] == [("warning", field)]
 
 
+def test_every_misspelt_word_of_policies_is_told_with_the_one_that_was_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    wrong = "policies: [{event: PodFaild, action: RestartJb}, {event: PodEvicted, action: AbortJobb}]"
+    file.write_text(job(task=wrong))
+    assert run_program(hekla, ["lint", str(file)]) == 3
+    told = capsys.readouterr().out
+    for meant in ("'PodFailed'", "'RestartJob'", "'AbortJob'"):
+        assert f"(did you mean {meant}?)" in told
+    assert told.endswith("job.yaml: 3 errors\n")
+
+
+def test_one_misspelt_action_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = lint(tmp_path, job(task="policies: [{event: PodFailed, action: Restart}]"), capsys)
+    assert found == (3, [("error", 11, "spec.tasks[0].policies[0].action")])
+
+
 @pytest.mark.parametrize(
     ("task", "restart"),
     [

@@ -17,7 +17,7 @@ _EVENTS = sorted(
         JobEvent.JOB_UPDATED,
     }
 )
-_ACTIONS = sorted(
+ACTIONS = sorted(
     {
         JobAction.ABORT_JOB,
         JobAction.RESTART_JOB,
@@ -47,7 +47,7 @@ def validate_policies(policies: list[Obj] | None, path: str) -> str:
         errors.append("if there's * here, no other policy should be here")
     if not errors:
         return ""
-    allowed = f"valid events are [{' '.join(_EVENTS)}], valid actions are [{' '.join(_ACTIONS)}];"
+    allowed = f"valid events are [{' '.join(_EVENTS)}], valid actions are [{' '.join(ACTIONS)}];"
     return f"{_block(errors)} {allowed}"
 
 
@@ -56,7 +56,7 @@ def policy_warnings(policies: list[Obj] | None, path: str) -> list[str]:
     unknown = [
         (index, policy.get("action") or "", policy["exitCode"])
         for index, policy in enumerate(policies or ())
-        if policy.get("exitCode") and policy.get("action") not in _ACTIONS
+        if policy.get("exitCode") and policy.get("action") not in ACTIONS
     ]
     return [
         f'{path}[{index}].action: "{action}" is no action, so nothing answers {code}' for index, action, code in unknown
@@ -80,7 +80,7 @@ def _policy_errors(policy: Obj, path: str, events: set[str], codes: set[int]) ->
     for event in given:
         if event not in _EVENTS:
             return [f'{path}: Invalid value: "{event}": invalid policy event']
-        if action not in _ACTIONS:
+        if action not in ACTIONS:
             return [f'{path}: Invalid value: "{action}": invalid policy action']
         if event in events:
             return [f"duplicate event {event}  across different policy"]

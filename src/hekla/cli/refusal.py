@@ -12,8 +12,9 @@ from hekla.admission.reading import misread
 from hekla.admission.review import VolcanoAdmission
 from hekla.api.crds import load_crds
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import Kind, Obj
+from hekla.api.kinds import JOB, Kind, Obj
 from hekla.cli.manifest import Document, FieldPath, Mistake, parse_field_path
+from hekla.cli.policy_mistakes import unknown_actions
 from hekla.client.rest import Client
 from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
 
@@ -21,6 +22,8 @@ _WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
 _UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: |quantities must match)")
 _TEMPLATE = re.compile(r"spec\.task\[(\d+)\]\.(template\S*): (.+?)\.?")
 _COUNTS = ("replicas", "minAvailable", "minSuccess")
+_ABOUT_ACTION = "invalid policy action"
+_NOT_ONE_OF = re.compile(r'Unsupported value: "([^"]*)": supported values: (.+)')
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
 
@@ -31,7 +34,8 @@ async def all_mistakes(client: Client, kind: Kind, document: Document, error: Ap
     cannot read. So it is asked again without these, and admission's rules are asked here: nobody should have to repair
     a file three times.
     """
-    mistakes = mistakes_in(document.obj, error)
+    actions = unknown_actions(document.obj) if kind is JOB else []
+    mistakes = actions + [one for one in mistakes_in(document.obj, error) if not (actions and _ABOUT_ACTION in one[1])]
     passed_over = [path for what, path in _STRICT.findall(error.message) if what == "unknown"]
     if _UNREADABLE.search(error.message):
         passed_over += _left_out(document.obj)
@@ -148,9 +152,11 @@ def _field_of(job: Obj, sentence: str) -> str:
 
 
 def _suggestion(kind: Kind, path: str, message: str) -> str:
-    """The name that was probably meant, for a field or a plugin nobody knows."""
+    """The name that was probably meant, for a field, a plugin or a word nobody knows."""
     *parents, last = parse_field_path(path) or ("",)
-    if message == "unknown field":
+    if choice := _NOT_ONE_OF.match(message):
+        last, known = choice[1], re.findall(r'"([^"]*)"', choice[2])
+    elif message == "unknown field":
         known = list(_schema_at(kind, tuple(parents)).get("properties") or {})
     elif message.startswith("unable to find job plugin"):
         known = list(registered())
