@@ -180,10 +180,8 @@ def status(cluster: ClusterOptions, output: str) -> int:
     where = data_dir_flag(layout.root, os.environ)
     if remains is not None:
         click.echo(f"The cluster on {layout.root} was killed; {_pods(len(remains))} of it still running.")
-        click.echo(
-            f"`hekla up{where}` starts it again, and takes them back if given the same flags; "
-            f"`hekla down{where}` ends them."
-        )
+        taken_back = f", and takes them back if given the same flags; `hekla down{where}` ends them" if remains else ""
+        click.echo(f"`hekla up{where}` starts it again{taken_back}.")
         return 1
     if running is None:
         click.echo(f"No cluster is running on {layout.root}. Start one with `hekla up{where}`.")

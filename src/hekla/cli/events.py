@@ -9,9 +9,10 @@ from datetime import datetime
 import click
 
 from hekla.api.batch import JobPhase
-from hekla.api.kinds import EVENT, JOB, POD_GROUP, Obj
+from hekla.api.kinds import EVENT, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, revision_of, uid_of
 from hekla.api.scheduling import GROUP_STEP
+from hekla.cli.absent import require_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.named import pods_of
 from hekla.cli.output import age, print_table
@@ -45,7 +46,7 @@ def events(cluster: ClusterOptions, job: str, output: str) -> None:
 
 
 async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
-    job = await client.get(JOB, name, namespace)
+    job = await require_job(client, name, namespace)
     pods = await pods_of(client, job)
     about = {uid_of(job), *map(uid_of, pods)}
     group = f"{name}-{uid_of(job)}"

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 import click
 
 from hekla.api.batch import JOB_NAME
-from hekla.api.kinds import JOB, POD, Obj
+from hekla.api.kinds import POD, Obj
 from hekla.api.meta import name_of
+from hekla.cli.absent import require_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.display import PlainDisplay, printable
 from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, waiting_reason
@@ -45,9 +46,7 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
     }
 
     async def work(client: Client) -> None:
-        found = await client.find(JOB, job, connection.namespace)
-        if found is None:
-            raise UsageError(f"no job {job!r} in namespace {connection.namespace}")
+        found = await require_job(client, job, connection.namespace)
         if follow:
             from hekla.cli.follow import Follower, LogWish
 

@@ -14,9 +14,10 @@ from typing import Any
 import click
 
 from hekla.api.batch import JobPhase
-from hekla.api.kinds import EVENT, JOB, POD_GROUP, QUEUE, Obj
+from hekla.api.kinds import EVENT, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
+from hekla.cli.absent import require_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
 from hekla.cli.named import own_pods, pods_by_name
@@ -41,7 +42,6 @@ from hekla.cli.rehearse import (
     scheduler_conf_option,
 )
 from hekla.client.rest import Client
-from hekla.errors import UsageError
 from hekla.scheduler.config import Config
 
 _ABOUT_QUEUES = (Reason.QUEUE_NOT_OPEN, Reason.QUEUE_UNUSABLE)
@@ -72,9 +72,7 @@ def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: 
 
 async def explain_job(client: Client, namespace: str, name: str, config: Config) -> dict[str, Any]:
     """Everything known about why a job is where it is, as one document."""
-    job = await client.find(JOB, name, namespace)
-    if job is None:
-        raise UsageError(f"no job {name!r} in namespace {namespace}")
+    job = await require_job(client, name, namespace)
     group = await client.find(POD_GROUP, f"{name}-{uid_of(job)}", namespace)
     of_name = await pods_by_name(client, job)
     pods = own_pods(job, of_name)
