@@ -15,6 +15,7 @@ from hekla.api.kinds import NODE, POD, Obj
 from hekla.api.meta import name_of, namespace_of, timestamp
 from hekla.client.rest import Client
 from hekla.clock import Clock
+from hekla.errors import ApiError
 from hekla.log import get_logger
 
 log = get_logger("departed")
@@ -28,9 +29,13 @@ async def take_away(client: Client, present: Collection[str], clock: Clock) -> N
     """Fail what ran on nodes that are gone, then delete these: whoever is interrupted begins again with the node."""
     for name in departed(map(name_of, (await client.list(NODE)).items), present):
         log.info("node is gone", node=name)
-        for pod in (await client.list(POD, field_selector=f"spec.nodeName={name}")).items:
-            await _end(client, pod, timestamp(clock.now()))
-        await client.delete(NODE, name)
+        try:
+            for pod in (await client.list(POD, field_selector=f"spec.nodeName={name}")).items:
+                await _end(client, pod, timestamp(clock.now()))
+            await client.delete(NODE, name)
+        except ApiError as error:
+            # An object that cannot be written must not keep the whole cluster from starting.
+            log.warning("node not taken away", node=name, error=error)
 
 
 def departed(known: Iterable[str], present: Collection[str]) -> list[str]:
