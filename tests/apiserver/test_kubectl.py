@@ -73,11 +73,16 @@ def test_what_kubectl_sends_as_protobuf_is_read(live: LiveServer) -> None:
     live.kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods")
     live.kubectl("create", "rolebinding", "readers", "--role=reader", "--user=jane")
     live.kubectl("create", "quota", "q", "--hard=cpu=1,memory=1G")
+    refused = (
+        'Error from server (Forbidden): pods "p" is forbidden: failed quota: q: must specify cpu for: p; memory for: p'
+    )
+    assert refused in live.kubectl("run", "p", "--image=x", check=False)
     live.kubectl("create", "poddisruptionbudget", "b", "--selector=a=b", "--min-available=50%")
     assert json.loads(live.kubectl("get", "pdb", "b", "-o", "json"))["spec"]["minAvailable"] == "50%"
     live.kubectl(
-        "delete", "cm/settings", "secret/hidden", "deploy/web", "svc/web", "role/reader", "rolebinding/readers"
-    )
+        "delete", "cm/settings", "secret/hidden", "deploy/web", "svc/web", "role/reader", "rolebinding/readers",
+        "quota/q",
+    )  # fmt: skip
     assert live.kubectl("auth", "can-i", "create", "pods").strip() == "yes"
     assert "system:masters" in live.kubectl("auth", "whoami")
 

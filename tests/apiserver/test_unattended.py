@@ -7,7 +7,6 @@ import pytest
 from tests.apiserver.live import LiveServer
 from tests.kubectl import needs_newer_kubectl
 
-QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: 1}}"
 RANGE = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: [{type: Pod, max: {cpu: 1}}]}"
 BUDGET = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b}\nspec: {minAvailable: 1}"
 
@@ -16,11 +15,10 @@ BUDGET = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b}\
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (QUOTA, "nobody counts what is used of a ResourceQuota here: it limits nothing"),
         (RANGE, "nobody acts on a LimitRange here: pods get no defaults or limits from it"),
         (BUDGET, "nobody counts the pods of a PodDisruptionBudget here: it allows no eviction"),
     ],
-    ids=["quota", "range", "budget"],
+    ids=["range", "budget"],
 )
 def test_what_has_no_effect_here_says_so(live: LiveServer, text: str, told: str) -> None:
     assert f"Warning: {told}\n" in live.kubectl("create", "--dry-run=server", "-f", "-", stdin=text, check=False)

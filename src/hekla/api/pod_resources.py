@@ -31,6 +31,9 @@ class Amount:
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.value + other.value, self.binary if self.value else other.binary)
 
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.value - other.value, self.binary)
+
     def times(self, count: int) -> Amount:
         return Amount(self.value * count, self.binary)
 

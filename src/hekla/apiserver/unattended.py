@@ -12,7 +12,6 @@ from hekla.api.kinds import (
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
-    RESOURCE_QUOTA,
     STATEFUL_SET,
     Kind,
 )
@@ -22,7 +21,6 @@ _UNATTENDED = frozenset(
 )
 # What limits others; a cluster's own controllers would count for it, or its API server apply it.
 _TOOTHLESS = {
-    RESOURCE_QUOTA: "nobody counts what is used of a ResourceQuota here: it limits nothing",
     LIMIT_RANGE: "nobody acts on a LimitRange here: pods get no defaults or limits from it",
     POD_DISRUPTION_BUDGET: "nobody counts the pods of a PodDisruptionBudget here: it allows no eviction",
 }

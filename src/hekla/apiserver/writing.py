@@ -36,6 +36,7 @@ from hekla.apiserver.identity import (
 )
 from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
 from hekla.apiserver.pod_admission import PodAdmission, carry_priority
+from hekla.apiserver.quotas import Quotas
 from hekla.apiserver.request import conflict, modified, name_details, not_found
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE, Resource
 from hekla.apiserver.rules import rule_problems
@@ -133,6 +134,7 @@ class Writer:
         self._addresses = Addresses(store, rng)
         self._pods = PodAdmission(store, clock=clock, rng=rng)
         self._claims = ClaimAdmission(store)
+        self._quotas = Quotas(store, clock=clock)
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
         key, guard = await self._prepare(resource, namespace, obj, options)
@@ -196,9 +198,9 @@ class Writer:
         options.warnings += unattended_warnings(kind)
         if resource.storage == DEFINITIONS_RESOURCE:
             _establish(obj, self._clock)
-        # 4. To be committed, unless the name is taken.
+        # 4. To be committed, unless the name is taken or the namespace has no room for it.
         key = Key(resource.storage, namespace if kind.namespaced else "", obj["metadata"]["name"])
-        return key, self._assigning(key, _Create(kind, obj))
+        return key, self._assigning(key, self._quotas.limiting(kind, _Create(kind, obj)))
 
     async def update(
         self, resource: Resource, key: Key, transform: Transform, options: Options, *, subresource: str = ""
@@ -269,7 +271,10 @@ class Writer:
             answer = Remove(new)
         elif new == old:
             answer = KEEP
-        value = await self._commit(key, self._assigning(key, _Replace(entry, answer)), options.dry_run)
+        guard: Guard = _Replace(entry, answer)
+        if not subresource:
+            guard = self._quotas.limiting(resource.kind, guard, update=True)
+        value = await self._commit(key, self._assigning(key, guard), options.dry_run)
         return Written(value, removed=isinstance(answer, Remove))
 
     async def _mutate(self, resource: Resource, operation: str, obj: Obj, old: Obj | None, options: Options) -> Obj:

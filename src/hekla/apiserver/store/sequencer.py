@@ -37,6 +37,7 @@ class Sequencer:
         self._clock = clock
         self._feed = Feed(keep_changes=keep_changes, keep_seconds=keep_seconds)
         self._pending: dict[Key, Sequenced] = {}
+        self._newest: dict[str, int] = {}
         self._next = 1
         self._broken: BaseException | None = None
         self._failed = asyncio.Event()
@@ -62,8 +63,19 @@ class Sequencer:
             return self._feed.get(key)
         return None if pending.change.type is ChangeType.DELETED else pending.change.entry
 
-    def pending(self, resource: str) -> list[Change]:
-        return [each.change for key, each in self._pending.items() if key.resource == resource]
+    def pending(self, resource: str, after: int = 0) -> list[Change]:
+        found: list[Change] = []
+        # The newest are last, and usually all that is asked for.
+        for key, each in reversed(self._pending.items()):
+            if each.change.entry.revision <= after:
+                break
+            if key.resource == resource:
+                found.append(each.change)
+        found.reverse()
+        return found
+
+    def sequenced(self, resource: str) -> int:
+        return self._newest.get(resource, 0)
 
     def entries(self, resource: str, namespace: str = "", *, at: int | None = None) -> list[Entry]:
         return self._feed.entries(resource, namespace, at)
@@ -166,6 +178,7 @@ class Sequencer:
         else:
             type_ = ChangeType.ADDED if current is None else ChangeType.MODIFIED
         sequenced = Sequenced(Change(type_, entry, current), asyncio.get_running_loop().create_future())
+        self._newest[key.resource] = self._next
         self._next += 1
         # Popped first: the order of the dict is the order of the writes.
         self._pending.pop(key, None)

@@ -119,8 +119,12 @@ class Store(Protocol):
     def newest(self, key: Key) -> Entry | None:
         """The object as the next guard will see it: with writes that are sequenced but not yet durable."""
 
-    def pending(self, resource: str) -> list[Change]:
-        """The newest write of every object that has one sequenced but not yet durable, oldest first."""
+    def pending(self, resource: str, after: int = 0) -> list[Change]:
+        """The newest write of every object that has one sequenced but not yet durable, oldest first; of those after a
+        revision, at no more cost than there are."""
+
+    def sequenced(self, resource: str) -> int:
+        """The revision of the resource's newest write since the store was opened, durable or not; 0 without any."""
 
     def entries(self, resource: str, namespace: str = "", *, at: int | None = None) -> list[Entry]:
         """All committed objects ordered by namespace and name; `at` an older revision (Compacted when too old)."""

@@ -1,5 +1,6 @@
 """What a real cluster's own controllers do and batch work relies on: garbage collection, the end of namespaces and
-definitions, storage for claims, the endpoints of Services, and what pods of every namespace need to reach the API.
+definitions, storage for claims, the endpoints of Services, what pods of every namespace need to reach the API, and what
+quotas have left.
 
 They speak to the API server through the client alone, so they work on any server that lacks them.
 """
@@ -20,6 +21,7 @@ from hekla.local.builtins.endpoints import EndpointController
 from hekla.local.builtins.furnishing import FurnishingController
 from hekla.local.builtins.garbage import GarbageCollector
 from hekla.local.builtins.namespaces import NamespaceController
+from hekla.local.builtins.quotas import QuotaController
 
 
 async def run(
@@ -36,3 +38,4 @@ async def run(
         group.create_task(FurnishingController(client, root_ca, rng=rng).run())
         group.create_task(ClaimController(client, volumes, rng=rng).run())
         group.create_task(EndpointController(client, rng=rng).run())
+        group.create_task(QuotaController(client, clock=clock, rng=rng).run())
