@@ -1,4 +1,4 @@
-"""Binding, eviction, finalize, logs: what each refuses."""
+"""Binding, finalize, logs: what each refuses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hekla.api.batches import BATCH_PATH, BINDING_BATCH
-from hekla.api.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET
+from hekla.api.kinds import NAMESPACE, POD
 from hekla.apiserver.store.store import Key
 from hekla.errors import Conflict, Invalid, NotFound
 from tests.apiserver.rig import Rig, pod, with_server
@@ -104,24 +104,6 @@ def test_binding_refuses_pods_that_must_not_be_bound() -> None:
             await rig.client.bind("default", "g", "n", uid="")
         with pytest.raises(NotFound):
             await rig.client.bind("default", "zz", "n", uid="")
-
-    with_server(script)
-
-
-def test_a_disruption_budget_stops_an_eviction() -> None:
-    async def script(rig: Rig) -> None:
-        await rig.client.create(POD, {**pod(), "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}}})
-        budget = {
-            "metadata": {"name": "b", "namespace": "default"},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
-        }
-        await rig.client.create(POD_DISRUPTION_BUDGET, budget)
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}}
-        status, answer, _ = await rig.send("POST", f"{PODS}/p/eviction", eviction)
-        assert (status, answer["reason"]) == (429, "TooManyRequests")
-        await rig.client.delete(POD_DISRUPTION_BUDGET, "b", "default")
-        assert (await rig.send("POST", f"{PODS}/p/eviction", eviction))[0] == 201
-        assert await rig.client.find(POD, "p", "default") is None
 
     with_server(script)
 

@@ -8,7 +8,6 @@ from tests.apiserver.live import LiveServer
 from tests.kubectl import needs_newer_kubectl
 
 RANGE = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: [{type: Pod, max: {cpu: 1}}]}"
-BUDGET = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b}\nspec: {minAvailable: 1}"
 
 
 @needs_newer_kubectl
@@ -16,9 +15,8 @@ BUDGET = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b}\
     ("text", "told"),
     [
         (RANGE, "nobody acts on a LimitRange here: pods get no defaults or limits from it"),
-        (BUDGET, "nobody counts the pods of a PodDisruptionBudget here: it allows no eviction"),
     ],
-    ids=["range", "budget"],
+    ids=["range"],
 )
 def test_what_has_no_effect_here_says_so(live: LiveServer, text: str, told: str) -> None:
     assert f"Warning: {told}\n" in live.kubectl("create", "--dry-run=server", "-f", "-", stdin=text, check=False)

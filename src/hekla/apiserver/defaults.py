@@ -212,6 +212,12 @@ def _default_limit_range(limit_range: Obj) -> None:
                     filled.setdefault(name, amount)
 
 
+def _default_budget(budget: Obj) -> None:
+    status = budget.setdefault("status", {})
+    for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+        status.setdefault(name, 0)
+
+
 def _default_priority_class(priority_class: Obj) -> None:
     priority_class.setdefault("value", 0)
     priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -293,6 +299,7 @@ DEFAULTERS: dict[str, Defaulter] = {
     "/persistentvolumeclaims": _default_claim,
     "/limitranges": _default_limit_range,
     "/persistentvolumes": _default_volume_object,
+    "policy/poddisruptionbudgets": _default_budget,
     "scheduling.k8s.io/priorityclasses": _default_priority_class,
     "networking.k8s.io/networkpolicies": _default_network_policy,
     "storage.k8s.io/storageclasses": _default_storage_class,

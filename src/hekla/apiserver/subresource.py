@@ -6,11 +6,11 @@ from typing import Any
 
 from hekla.api.kinds import NAMESPACE, POD, Kind, Obj
 from hekla.api.meta import timestamp
-from hekla.api.selector import label_selector_from
 from hekla.apiserver.access.token_requests import TokenRequests
 from hekla.apiserver.connecting import refuse_plain
 from hekla.apiserver.decoding import decode_object
-from hekla.apiserver.deleting import is_finished, read_options
+from hekla.apiserver.deleting import is_finished
+from hekla.apiserver.evicting import Evictions
 from hekla.apiserver.invalid import required, unsupported
 from hekla.apiserver.logs import LogProxy, log_source
 from hekla.apiserver.path import Route
@@ -22,9 +22,8 @@ from hekla.apiserver.store.store import Entry, Key, Remove, Store
 from hekla.apiserver.verbs import Verbs
 from hekla.apiserver.writing import Malformed, Writer
 from hekla.clock import Clock
-from hekla.errors import ApiError, BadRequest, Conflict, MethodNotAllowed, TooManyRequests
+from hekla.errors import ApiError, BadRequest, Conflict, MethodNotAllowed
 
-_BUDGETS = "policy/poddisruptionbudgets"
 _BINDING = Resource(Kind("", "v1", "Binding", "bindings"))
 
 
@@ -43,6 +42,7 @@ class Subresources:
         self._writer = writer
         self._verbs = verbs
         self._scales = Scales(store, writer)
+        self._evictions = Evictions(store, writer, clock=clock)
         self._clock = clock
         self._logs = logs
         self._token_requests = token_requests
@@ -64,7 +64,7 @@ class Subresources:
             case "POST", "binding":
                 return await self._bind(resource, route, request)
             case "POST", "eviction":
-                return await self._evict(resource, route, request)
+                return await self._evictions.answer(resource, route, request)
             case "POST", "token":
                 return self._token_requests.answer(route, request)
             case "GET", "log":
@@ -90,30 +90,6 @@ class Subresources:
         else:
             await self._store.write(key, bind)
         return json_response(success_status(code=201), 201)
-
-    async def _evict(self, resource: Resource, route: Route, request: Request) -> Response:
-        eviction = decode_object(request, "Eviction")
-        key = Key(resource.storage, route.namespace, route.name)
-        entry = self._store.newest(key)
-        if entry is None:
-            raise not_found(resource.kind, route.name)
-        self._check_budgets(entry.decode())
-        options = read_options(eviction.get("deleteOptions") or {}, request.query)
-        await self._writer.delete(resource, key, options)
-        return json_response(success_status(code=201), 201)
-
-    def _check_budgets(self, pod: Obj) -> None:
-        for entry in self._store.entries(_BUDGETS, pod["metadata"]["namespace"]):
-            budget = entry.decode()
-            selector = label_selector_from((budget.get("spec") or {}).get("selector"))
-            if selector is None or not selector.matches(pod["metadata"].get("labels")):
-                continue
-            if int((budget.get("status") or {}).get("disruptionsAllowed", 0)) <= 0:
-                why = f"The disruption budget {entry.key.name} needs more healthy pods than there are now"
-                raise TooManyRequests(
-                    "Cannot evict pod as it would violate the pod's disruption budget.",
-                    details={"causes": [{"reason": "DisruptionBudget", "message": why}]},
-                )
 
     async def _finalize(self, route: Route, request: Request) -> Response:
         """Replace a namespace's `spec.finalizers`; the last one gone, a deleted namespace goes too."""

@@ -9,7 +9,6 @@ from hekla.api.kinds import (
     DEPLOYMENT,
     JOB,
     LIMIT_RANGE,
-    POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
@@ -22,7 +21,6 @@ _UNATTENDED = frozenset(
 # What limits others; a cluster's own controllers would count for it, or its API server apply it.
 _TOOTHLESS = {
     LIMIT_RANGE: "nobody acts on a LimitRange here: pods get no defaults or limits from it",
-    POD_DISRUPTION_BUDGET: "nobody counts the pods of a PodDisruptionBudget here: it allows no eviction",
 }
 
 

@@ -58,6 +58,8 @@ _encode = msgspec.json.Encoder().encode
 _PODS = "/pods"
 _SERVICES = "/services"
 _NOTHING = frozenset[str]()
+# What their status says is true of one cluster at one moment: a file that brings one along was saved from another.
+_COUNTED_FOR = frozenset({"/resourcequotas", "policy/poddisruptionbudgets"})
 # Of many objects in one request, so many are prepared before others get their turn.
 _BETWEEN_BREATHS = 16
 _CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -172,7 +174,7 @@ class Writer:
         if obj["metadata"].get("resourceVersion"):
             raise ApiError("resourceVersion should not be set on objects to be created", reason="")
         prepare_metadata(obj, resource, namespace, now=self._clock.now(), rng=self._rng, uids=self._uids)
-        if resource.is_custom and resource.has_status:
+        if resource.has_status and (resource.is_custom or resource.storage in _COUNTED_FOR):
             obj.pop("status", None)
         self._default(resource, obj)
         # 2. Admission: the built-in kind first, then ours.

@@ -1,6 +1,6 @@
 """What a real cluster's own controllers do and batch work relies on: garbage collection, the end of namespaces and
 definitions, storage for claims, the endpoints of Services, what pods of every namespace need to reach the API, and what
-quotas have left.
+is left of quotas and budgets.
 
 They speak to the API server through the client alone, so they work on any server that lacks them.
 """
@@ -15,6 +15,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.local.builtins.account_secrets import AccountSecretController
 from hekla.local.builtins.aggregation import AggregationController
+from hekla.local.builtins.budgets import BudgetController
 from hekla.local.builtins.claims import ClaimController
 from hekla.local.builtins.definitions import DefinitionController
 from hekla.local.builtins.endpoints import EndpointController
@@ -39,3 +40,4 @@ async def run(
         group.create_task(ClaimController(client, volumes, rng=rng).run())
         group.create_task(EndpointController(client, rng=rng).run())
         group.create_task(QuotaController(client, clock=clock, rng=rng).run())
+        group.create_task(BudgetController(client, clock=clock, rng=rng).run())
