@@ -8,7 +8,6 @@ from hekla.api.kinds import (
     DAEMON_SET,
     DEPLOYMENT,
     JOB,
-    LIMIT_RANGE,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
@@ -18,16 +17,10 @@ from hekla.api.kinds import (
 _UNATTENDED = frozenset(
     {BATCH_CRON_JOB, BATCH_JOB, DAEMON_SET, DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET}
 )
-# What limits others; a cluster's own controllers would count for it, or its API server apply it.
-_TOOTHLESS = {
-    LIMIT_RANGE: "nobody acts on a LimitRange here: pods get no defaults or limits from it",
-}
 
 
 def unattended_warnings(kind: Kind) -> list[str]:
     """What to say to the one who creates an object of this kind; usually nothing."""
-    if kind in _TOOTHLESS:
-        return [_TOOTHLESS[kind]]
     if kind not in _UNATTENDED:
         return []
     remedy = f"a Job of {JOB.api_version} runs pods"

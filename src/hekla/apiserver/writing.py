@@ -35,6 +35,7 @@ from hekla.apiserver.identity import (
     prepare_metadata,
 )
 from hekla.apiserver.invalid import Problem, forbidden, invalid, refusal
+from hekla.apiserver.limit_ranges import LimitRanges
 from hekla.apiserver.pod_admission import PodAdmission, carry_priority
 from hekla.apiserver.quotas import Quotas
 from hekla.apiserver.request import conflict, modified, name_details, not_found
@@ -57,6 +58,7 @@ from hekla.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Interna
 _encode = msgspec.json.Encoder().encode
 _PODS = "/pods"
 _SERVICES = "/services"
+_CLAIMS = "/persistentvolumeclaims"
 _NOTHING = frozenset[str]()
 # What their status says is true of one cluster at one moment: a file that brings one along was saved from another.
 _COUNTED_FOR = frozenset({"/resourcequotas", "policy/poddisruptionbudgets"})
@@ -136,6 +138,7 @@ class Writer:
         self._addresses = Addresses(store, rng)
         self._pods = PodAdmission(store, clock=clock, rng=rng)
         self._claims = ClaimAdmission(store)
+        self._ranges = LimitRanges(store)
         self._quotas = Quotas(store, clock=clock)
 
     async def create(self, resource: Resource, namespace: str, obj: Obj, options: Options) -> Written:
@@ -181,8 +184,9 @@ class Writer:
         if kind.namespaced:
             self._check_namespace(resource, namespace, str(obj["metadata"].get("name", "")))
         if resource.storage == _PODS:
+            self._ranges.fill_in(obj)
             await self._pods.admit(obj)
-        elif resource.storage == "/persistentvolumeclaims":
+        elif resource.storage == _CLAIMS:
             self._claims.admit(obj)
         admitted = self._admitter is not None and self._admitter.interested(resource, "CREATE")
         if admitted:
@@ -191,6 +195,8 @@ class Writer:
             default_pod_status(obj)
         # 3. Everything that is wrong with it, at once.
         self._check(resource, obj, None)
+        if resource.storage in (_PODS, _CLAIMS):
+            self._ranges.check(kind, obj)
         self._escalation.check(options.user, kind, obj, None)
         if admitted:
             assert self._admitter is not None
@@ -263,6 +269,8 @@ class Writer:
         if subresource != "status":
             bump_generation(new, old, resource)
         self._check(resource, new, old, as_it_was)
+        if resource.storage == _CLAIMS and not subresource and not old["metadata"].get("deletionTimestamp"):
+            self._ranges.check(resource.kind, new)
         self._escalation.check(options.user, resource.kind, new, old)
         if admitted and admitter is not None:
             options.warnings += await admitter.validate(resource, "UPDATE", new, old, options.dry_run, options.user)
