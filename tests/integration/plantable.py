@@ -135,8 +135,8 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "a delayed answer is not looked at when it is due",
         "controllers/job/controller.py",
-        "return decision.next_due",
-        "return None",
+        "self.runner.enqueue_after(job.key, decision.next_due)",
+        "pass",
     ),
     Planted(
         "pods beyond the replicas stay",
