@@ -1,7 +1,7 @@
 """Keeps the EndpointSlices and Endpoints of every Service that selects pods.
 
 Pods find each other without them (names and rules of the network are made from Services and pods); people, and programs
-that look for what is behind a Service, read them here.
+that look for what is behind a Service, read them here. Pods are followed while there is any Service that selects some.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypedDict
 
 from hekla.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE, Obj
@@ -84,15 +85,16 @@ class _PodView(TypedDict, total=False):
 class EndpointController:
     def __init__(self, client: Client, *, rng: random.Random) -> None:
         self._client = client
+        self._rng = rng
         self._services = Informer(client, SERVICE, rng=rng, indexers={_BY_SELECTOR: _selector_of})
-        self._pods = Informer(client, POD, rng=rng, view=_PodView, indexers={_BY_LABEL: _labels_of})
         self._slices = Informer(
             client, ENDPOINT_SLICE, rng=rng, label_selector=f"{MANAGED_BY}={MANAGER}", indexers={_BY_SERVICE: _owner_of}
         )
         self._queue: WorkQueue[Key] = WorkQueue()
+        self._pods: tuple[Informer, asyncio.Task[None]] | None = None
 
     async def run(self) -> None:
-        informers = (self._services, self._pods, self._slices)
+        informers = (self._services, self._slices)
         try:
             async with asyncio.TaskGroup() as group:
                 for informer in informers:
@@ -100,9 +102,8 @@ class EndpointController:
                 for informer in informers:
                     await informer.synced()
                 self._services.subscribe(lambda update: self._queue.add(key_of(update.obj)))
-                self._pods.subscribe(self._observe_pod)
                 self._slices.subscribe(self._observe_slice)
-                group.create_task(work(self._queue, self._reconcile, log))
+                await work(self._queue, partial(self._reconcile, group), log)
         finally:
             self._queue.close()
 
@@ -115,8 +116,9 @@ class EndpointController:
                 self._queue.add_after(key_of(service), _PAUSE_SECONDS + _PAUSE_PER_SLICE * slices)
 
     def _observe_slice(self, update: Update) -> None:
-        if update.new is None or update.old is None:
-            self._queue.add_after(Key(namespace_of(update.obj), labels_of(update.obj)[SERVICE_NAME]), _PAUSE_SECONDS)
+        service = labels_of(update.obj).get(SERVICE_NAME)
+        if service and (update.new is None or update.old is None):
+            self._queue.add_after(Key(namespace_of(update.obj), service), _PAUSE_SECONDS)
 
     def _services_of(self, pod: Obj) -> Iterable[Obj]:
         labels = labels_of(pod).items()
@@ -125,19 +127,30 @@ class EndpointController:
                 if service["spec"]["selector"].items() <= labels:
                     yield service
 
-    def _pods_of(self, service: Obj) -> list[Obj]:
-        selector = service["spec"]["selector"]
-        candidates = self._pods.by_index(_BY_LABEL, next(iter(_selector_of(service))))
-        return [pod for pod in candidates if selector.items() <= labels_of(pod).items()]
-
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, group: asyncio.TaskGroup, key: Key) -> None:
         service = self._services.get(key.name, key.namespace)
         if service is None or is_deleting(service) or not has_endpoints(service):
             # What there is goes with the Service, which owns it; without a selector it is up to others.
+            if not any(map(has_endpoints, self._services.all())):
+                self._let_pods_be()
             return
-        pods = self._pods_of(service)
+        known = self._follow_pods(group)
+        await known.synced()
+        pods = _selected(known, service)
         await self._write_slices(service, pods)
         await self._write_endpoints(legacy_endpoints(service, pods))
+
+    def _follow_pods(self, group: asyncio.TaskGroup) -> Informer:
+        if self._pods is None:
+            pods = Informer(self._client, POD, rng=self._rng, view=_PodView, indexers={_BY_LABEL: _labels_of})
+            pods.subscribe(self._observe_pod)
+            self._pods = pods, group.create_task(pods.run())
+        return self._pods[0]
+
+    def _let_pods_be(self) -> None:
+        if self._pods is not None:
+            self._pods[1].cancel()
+            self._pods = None
 
     async def _write_slices(self, service: Obj, pods: list[Obj]) -> None:
         existing = self._slices.by_index(_BY_SERVICE, _place(service))
@@ -167,6 +180,12 @@ class EndpointController:
                 await self._client.update(ENDPOINTS, {**wanted, "metadata": metadata})
         except AlreadyExists:
             self._queue.add(Key(namespace, name))
+
+
+def _selected(pods: Informer, service: Obj) -> list[Obj]:
+    selector = service["spec"]["selector"]
+    candidates = pods.by_index(_BY_LABEL, next(iter(_selector_of(service))))
+    return [pod for pod in candidates if selector.items() <= labels_of(pod).items()]
 
 
 def _selector_of(service: Obj) -> Iterable[str]:
