@@ -252,3 +252,31 @@ def test_why_tells_the_first_true_cause(cluster: LocalCluster) -> None:
     cluster.kubectl("delete", "vcjob", "--all")
     eventually(lambda: not cluster.names("pod"))
     cluster.kubectl("delete", "queue", "why-small", "why-shut")
+
+
+@pytest.mark.parametrize(
+    ("words", "proposed"),
+    [
+        ("hekla why tab-", ["tab-one", "tab-two"]),
+        ("hekla logs -f tab-t", ["tab-two"]),
+        ("hekla job delete tab-o", ["tab-one"]),
+        ("vcctl job view --name tab-o", ["tab-one"]),
+        ("hekla queue get def", ["default"]),
+        ("hekla why --kubeconfig /nowhere tab-", []),
+    ],
+)
+def test_who_presses_tab_is_offered_the_names_there_are(cluster: LocalCluster, words: str, proposed: list[str]) -> None:
+    for name in ("tab-one", "tab-two"):
+        written = {**make.job(name), "metadata": {"name": name}}
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(written))
+    program, *rest = words.split()
+    environment = {
+        **clean_environment(),
+        "HEKLA_DATA_DIR": str(cluster.data_dir),
+        f"_{program.upper()}_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(rest)),
+    }
+    done = subprocess.run([HEKLA.with_name(program)], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout.split() == [f"plain,{name}" for name in proposed], done.stderr
+    assert not done.stderr

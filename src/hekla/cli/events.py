@@ -13,6 +13,7 @@ from hekla.api.kinds import EVENT, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, revision_of, uid_of
 from hekla.api.scheduling import GROUP_STEP
 from hekla.cli.absent import require_job
+from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.named import pods_of
 from hekla.cli.output import age, print_table
@@ -24,7 +25,7 @@ from hekla.clock import SystemClock
 
 @click.command()
 @cluster_options
-@click.argument("job")
+@click.argument("job", shell_complete=complete_job)
 @output_option("table", "json")
 def events(cluster: ClusterOptions, job: str, output: str) -> None:
     """Tell the story of JOB: its events, its PodGroup's and its pods', oldest first.

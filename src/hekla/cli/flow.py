@@ -80,7 +80,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("get", help=f"Show one in a line.\n\n\b\nExample:  hekla {word} get NAME")
     @cluster_options
-    @name_argument
+    @name_argument(kind)
     @failing_as(f"get {word}")
     def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
         show(
@@ -95,7 +95,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("describe", help=f"Show one whole.\n\n\b\nExample:  hekla {word} describe NAME")
     @cluster_options
-    @name_argument
+    @name_argument(kind)
     @click.option(
         "-o",
         "--format",
@@ -117,7 +117,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("delete", help=f"Delete one.\n\n\b\nExample:  hekla {word} delete NAME")
     @cluster_options
-    @name_argument
+    @name_argument(kind)
     @failing_as(f"delete {word}")
     def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
         name = chosen_name(name, name_flag, f"{word} name must be specified")

@@ -164,7 +164,7 @@ def list_jobs(
 
 @job.command("view")
 @cluster_options
-@name_argument
+@name_argument(JOB)
 @output_option("text", "json", "yaml")
 @failing_as("view job")
 def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> None:
@@ -254,7 +254,7 @@ def _event_row(event: Obj, now: Any) -> list[str]:
 
 @job.command("delete")
 @cluster_options
-@name_argument
+@name_argument(JOB)
 @failing_as("delete job")
 def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Delete a job and everything it made.
@@ -275,7 +275,7 @@ def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
 
 @job.command("suspend")
 @cluster_options
-@name_argument
+@name_argument(JOB)
 @failing_as("suspend job")
 def suspend(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Abort a job; it can be resumed.
@@ -289,7 +289,7 @@ def suspend(cluster: ClusterOptions, name: str, name_flag: str) -> None:
 
 @job.command("resume")
 @cluster_options
-@name_argument
+@name_argument(JOB)
 @failing_as("resume job")
 def resume(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Start an aborted job again.

@@ -12,6 +12,7 @@ from hekla.api.batch import JOB_NAME
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import name_of
 from hekla.cli.absent import require_job
+from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.display import PlainDisplay, printable
 from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, waiting_reason
@@ -21,7 +22,7 @@ from hekla.errors import ApiError, UsageError
 
 @click.command()
 @cluster_options
-@click.argument("job")
+@click.argument("job", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
 @click.option("-p", "--previous", is_flag=True, help="The previous attempt of each container.")
 @click.option("--tail", type=int, default=None, help="Only the last so many lines of each container.")

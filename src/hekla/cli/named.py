@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from hekla.api.batch import JOB_NAME, JobAction
 from hekla.api.kinds import COMMAND, POD, QUEUE, Kind, Obj
 from hekla.api.meta import is_owned_by, name_of, namespace_of, owner_reference
+from hekla.cli.completing import complete_name
 from hekla.cli.connection import ClusterOptions, with_client
 from hekla.cli.output import print_document
 from hekla.cli.vcctl import as_typed, is_vcctl
@@ -17,16 +19,20 @@ from hekla.client.rest import Client
 from hekla.errors import Forbidden, UsageError
 
 
-def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The object by position or by -N/--name; the function gets both and calls `chosen_name`."""
-    command = click.option("-N", "--name", "name_flag", default="", help="The name, as with vcctl.")(command)
-    return click.argument("name", default="")(command)
+def name_argument(kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The object by position or by -N/--name; the function gets both and calls `chosen_name`.
+
+    Of a queue, which has no namespace, upstream writes the flag -n.
+    """
+    return partial(_with_name, kind, ("-N",) if kind.namespaced else ("-n", "-N"))
 
 
-def queue_name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a queue, whose flag upstream writes -n: queues have no namespace."""
-    command = click.option("-n", "-N", "--name", "name_flag", default="", help="The name, as with vcctl.")(command)
-    return click.argument("name", default="")(command)
+def _with_name(kind: Kind, flags: tuple[str, ...], command: Callable[..., Any]) -> Callable[..., Any]:
+    complete = partial(complete_name, kind)
+    flag = click.option(
+        *flags, "--name", "name_flag", default="", shell_complete=complete, help="The name, as with vcctl."
+    )
+    return click.argument("name", default="", shell_complete=complete)(flag(command))
 
 
 def chosen_name(name: str, name_flag: str, complaint: str) -> str:

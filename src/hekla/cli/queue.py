@@ -13,7 +13,7 @@ from hekla.api.scheduling import QueueState
 from hekla.cli.connection import ClusterOptions, clusterwide_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
-from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, queue_name_argument
+from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, name_argument
 from hekla.cli.output import print_document, print_table
 from hekla.cli.parameters import output_option
 from hekla.cli.vcctl import is_vcctl, print_queues
@@ -33,7 +33,7 @@ def queue() -> None:
 
 @queue.command("create")
 @clusterwide_options
-@queue_name_argument
+@name_argument(QUEUE)
 @click.option("-w", "--weight", default=1, help="Its share of the cluster, against other queues' weights.")
 @click.option("--parent", default="", help="Parent queue.")
 @click.option("-S", "--state", default="Open", hidden=True)
@@ -76,7 +76,7 @@ def list_queues(cluster: ClusterOptions, output: str) -> None:
 
 @queue.command("get")
 @clusterwide_options
-@queue_name_argument
+@name_argument(QUEUE)
 @failing_as("get queue")
 def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Show one queue.
@@ -95,7 +95,7 @@ def get(cluster: ClusterOptions, name: str, name_flag: str) -> None:
 
 @queue.command("operate")
 @clusterwide_options
-@queue_name_argument
+@name_argument(QUEUE)
 @click.option("-a", "--action", default="", help="open, close or update.")
 @click.option("-w", "--weight", type=int, default=None, help="With update: the new weight.")
 @failing_as("operate queue")
@@ -128,7 +128,7 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
 
 @queue.command("delete")
 @clusterwide_options
-@queue_name_argument
+@name_argument(QUEUE)
 @failing_as("delete queue")
 def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
     """Delete a queue.

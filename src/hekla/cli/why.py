@@ -18,6 +18,7 @@ from hekla.api.kinds import EVENT, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.absent import require_job
+from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
 from hekla.cli.named import own_pods, pods_by_name
@@ -50,7 +51,7 @@ _EMPTYING = frozenset({JobPhase.ABORTING, JobPhase.RESTARTING, JobPhase.TERMINAT
 
 @click.command()
 @cluster_options
-@click.argument("job")
+@click.argument("job", shell_complete=complete_job)
 @scheduler_conf_option
 @output_option("text", "json")
 def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: str) -> None:
