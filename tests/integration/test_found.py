@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 from hekla.api.batches import BATCH_PATH
-from hekla.api.kinds import COMMAND, CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Obj
+from hekla.api.kinds import COMMAND, CONFIG_MAP, ENDPOINTS, JOB, POD, POD_GROUP, QUEUE, SERVICE, Obj
 from hekla.api.meta import controller_of, name_of
+from hekla.apiserver.store.store import ChangeType
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.transport import Answer
 from hekla.errors import Disconnected, ServiceUnavailable, TooManyRequests
@@ -111,6 +112,33 @@ def test_a_command_is_not_judged_on_a_picture_older_than_the_last_decision() -> 
         await world.client.delete(JOB, "first", "default")
         await world.until_phase("Completed", "steady")
         assert world.job("steady")["status"]["retryCount"] == 1
+
+    in_world(script, world=world)
+
+
+def test_nothing_is_made_again_and_again_for_a_job_that_is_gone() -> None:
+    """While its watch of Jobs stood still a controller made, as fast as it could, what the collector took away."""
+    world = StallingWorld("controllers", "/jobs")
+    made: list[str] = []
+
+    def observe(commit: Commit) -> None:
+        made.extend(change.entry.key.name for change in commit.changes if change.type is ChangeType.ADDED)
+        if len(made) > 1000:
+            # Time does not pass where everybody is always busy.
+            world.watches.flow()
+
+    async def script(_: World) -> None:
+        await world.client.create(JOB, job("gone", seconds=1000))
+        await world.until_phase("Running", "gone")
+        await asyncio.sleep(1)
+        world.watches.stall()
+        world.store.observers.append(observe)
+        await world.client.delete(JOB, "gone", "default", propagation="Background")
+        await asyncio.sleep(60)
+        again = [name for name in made if name.startswith("gone")]
+        assert len(again) < 20, again
+        world.watches.flow()
+        await world.until(lambda: not _left(world), "all of it is gone")
 
     in_world(script, world=world)
 
@@ -220,6 +248,11 @@ def _bound_by(commit: Commit) -> int:
     pods = [change for change in commit.changes if change.entry.key.resource == storage_of(POD)]
     before = [change.previous.decode()["spec"].get("nodeName") if change.previous else None for change in pods]
     return sum(1 for old, change in zip(before, pods) if not old and change.entry.decode()["spec"].get("nodeName"))
+
+
+def _left(world: World) -> list[str]:
+    kinds = (CONFIG_MAP, ENDPOINTS, POD, POD_GROUP, SERVICE)
+    return [name_of(obj) for kind in kinds for obj in world.store.objects(kind) if name_of(obj).startswith("gone")]
 
 
 def _state(world: World) -> str:

@@ -76,6 +76,7 @@ class JobController:
         self._pods = PodIndex()
         self._read: dict[str, Job] = {}
         self._waiting: dict[str, Waiting] = {}
+        self._robbed: set[Key] = set()  # Jobs that have lost something since it was asked whether they are still there
         self.runner = Runner("job", self.reconcile, workers=_WORKERS)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
         self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, clock, rng)
@@ -92,6 +93,7 @@ class JobController:
         obj = self._sources.jobs.get(key.name, key.namespace)
         await drop_strays(self._client, self._sources.commands, JOB, key, obj)
         if obj is None or is_deleting(obj):
+            self._robbed.discard(key)
             return
         try:
             await self._look(obj)
@@ -204,6 +206,8 @@ class JobController:
 
     async def _sync(self, scene: Scene, evicted: Mapping[str, datetime], command: str) -> None:
         job = scene.job
+        if not await self._is_there(job):
+            return
         # 1. What the pods need before they exist.
         # A job that is about to fail for want of retries starts nothing any more: its pods would run at once.
         wanted = plan(job, scene.pods, may_create=scene.gate_is_open and not has_used_up_retries(job))
@@ -244,6 +248,21 @@ class JobController:
             again = await self._groundwork.refresh(job, scene.pods)
             if 0 < again < math.inf:
                 self.runner.enqueue_after(job.key, again)
+
+    async def _is_there(self, job: Job) -> bool:
+        """Whether a Job that has lost something is not gone itself, and our copy of it old.
+
+        What is made for it then is collected at once, and would be made and collected again until its watch tells.
+        """
+        if job.key not in self._robbed:
+            return True
+        self._robbed.discard(job.key)
+        try:
+            found = await self._client.find(JOB, job.key.name, job.key.namespace)
+        except HeklaError:
+            self._robbed.add(job.key)
+            raise
+        return found is not None and uid_of(found) == job.uid
 
     async def _begun(self, scene: Scene) -> Scene:
         """The same with a Job that is Pending at least."""
@@ -321,6 +340,8 @@ class JobController:
         if owner is None:
             return
         key = Key(namespace_of(update.obj), owner["name"])
+        if update.new is None:
+            self._robbed.add(key)
         # A job of thousands of pods is not looked at for each of them.
         pause = self._pause(key.namespace, owner["uid"])
         if not news:
@@ -335,6 +356,8 @@ class JobController:
         if owner is None:
             return
         key = Key(namespace_of(update.obj), owner["name"])
+        if update.new is None:
+            self._robbed.add(key)
         if not group_moved(update):
             self.runner.heard(key)
         elif group_judged(update):
@@ -356,6 +379,7 @@ class JobController:
 
     def _object_lost(self, lost: Lost) -> None:
         if self._groundwork.misses(lost):
+            self._robbed.add(lost.job)
             self.runner.enqueue(lost.job)
 
     def _queue_changed(self, update: Update) -> None:

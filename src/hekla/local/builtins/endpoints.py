@@ -1,7 +1,7 @@
 """Keeps the EndpointSlices and Endpoints of every Service that selects pods.
 
 Pods find each other without them (names and rules of the network are made from Services and pods); people, and programs
-that look for what is behind a Service, read them here. Pods are followed while there is any Service that selects some.
+that look for what is behind a Service, read them here. Pods are followed from the first Service on that selects some.
 """
 
 from __future__ import annotations
@@ -13,11 +13,22 @@ from functools import partial
 from typing import Any, TypedDict
 
 from hekla.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE, Obj
-from hekla.api.meta import Key, is_deleting, is_owned_by, key_of, labels_of, name_of, namespace_of, revision_of, uid_of
+from hekla.api.meta import (
+    Key,
+    controller_of,
+    is_deleting,
+    is_owned_by,
+    key_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    revision_of,
+    uid_of,
+)
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.client.workqueue import WorkQueue
-from hekla.errors import AlreadyExists, NotFound
+from hekla.errors import NotFound
 from hekla.local.builtins.endpoint_lists import (
     MANAGED_BY,
     MANAGER,
@@ -38,6 +49,7 @@ _BY_SERVICE = "service"
 _PAUSE_SECONDS = 0.2
 _PAUSE_PER_SLICE = 0.05
 _SEEN_SECONDS = 5.0
+_LOOK_AGAIN_SECONDS = 1.0
 
 
 class _Metadata(TypedDict, total=False):
@@ -91,7 +103,7 @@ class EndpointController:
             client, ENDPOINT_SLICE, rng=rng, label_selector=f"{MANAGED_BY}={MANAGER}", indexers={_BY_SERVICE: _owner_of}
         )
         self._queue: WorkQueue[Key] = WorkQueue()
-        self._pods: tuple[Informer, asyncio.Task[None]] | None = None
+        self._pods: Informer | None = None
 
     async def run(self) -> None:
         informers = (self._services, self._slices)
@@ -131,26 +143,20 @@ class EndpointController:
         service = self._services.get(key.name, key.namespace)
         if service is None or is_deleting(service) or not has_endpoints(service):
             # What there is goes with the Service, which owns it; without a selector it is up to others.
-            if not any(map(has_endpoints, self._services.all())):
-                self._let_pods_be()
             return
         known = self._follow_pods(group)
         await known.synced()
         pods = _selected(known, service)
         await self._write_slices(service, pods)
-        await self._write_endpoints(legacy_endpoints(service, pods))
+        await self._write_endpoints(service, legacy_endpoints(service, pods))
 
     def _follow_pods(self, group: asyncio.TaskGroup) -> Informer:
         if self._pods is None:
             pods = Informer(self._client, POD, rng=self._rng, view=_PodView, indexers={_BY_LABEL: _labels_of})
             pods.subscribe(self._observe_pod)
-            self._pods = pods, group.create_task(pods.run())
-        return self._pods[0]
-
-    def _let_pods_be(self) -> None:
-        if self._pods is not None:
-            self._pods[1].cancel()
-            self._pods = None
+            group.create_task(pods.run())
+            self._pods = pods
+        return self._pods
 
     async def _write_slices(self, service: Obj, pods: list[Obj]) -> None:
         existing = self._slices.by_index(_BY_SERVICE, _place(service))
@@ -169,17 +175,17 @@ class EndpointController:
         # The next look must know what this one has made.
         await self._slices.wait_for(newest, _SEEN_SECONDS)
 
-    async def _write_endpoints(self, wanted: Obj) -> None:
-        name, namespace = name_of(wanted), namespace_of(wanted)
-        found = await self._client.find(ENDPOINTS, name, namespace)
-        try:
-            if found is None:
-                await self._client.create(ENDPOINTS, wanted)
-            elif (found.get("subsets") or []) != wanted["subsets"] or labels_of(found) != labels_of(wanted):
-                metadata = {**wanted["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
-                await self._client.update(ENDPOINTS, {**wanted, "metadata": metadata})
-        except AlreadyExists:
-            self._queue.add(Key(namespace, name))
+    async def _write_endpoints(self, service: Obj, wanted: Obj) -> None:
+        found = await self._client.find(ENDPOINTS, name_of(wanted), namespace_of(wanted))
+        if found is None:
+            await self._client.create(ENDPOINTS, wanted)
+        elif not is_owned_by(found, service):
+            # An earlier Service's go with it, and these are made then. Somebody's own stay.
+            if controller_of(found) is not None:
+                self._queue.add_after(key_of(service), _LOOK_AGAIN_SECONDS)
+        elif (found.get("subsets") or []) != wanted["subsets"] or labels_of(found) != labels_of(wanted):
+            fence = {"uid": uid_of(found), "resourceVersion": found["metadata"]["resourceVersion"]}
+            await self._client.update(ENDPOINTS, {**wanted, "metadata": {**wanted["metadata"], **fence}})
 
 
 def _selected(pods: Informer, service: Obj) -> list[Obj]:
