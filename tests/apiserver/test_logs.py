@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hekla.apiserver.logs import LogProxy, LogSource, log_source
+from hekla.apiserver.logs import LogProxy, LogSource, kept_sources, log_of_gone_pod, log_source
 from hekla.clock import SystemClock
 from hekla.errors import ApiError, BadRequest, InternalError
 from hekla.local.credentials import Credentials, ensure_credentials
@@ -74,6 +74,36 @@ def test_the_source_is_the_nodes_address_and_the_containers_path() -> None:
 def test_of_several_containers_one_must_be_named() -> None:
     with pytest.raises(BadRequest, match=r"a container name must be specified for pod p, choose one of: \[a b\]"):
         log_source(pod(), node(5), {})
+
+
+JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "j-1", "controller": True}
+
+
+def of_job(**changes: object) -> dict[str, object]:
+    made = pod(containerStatuses=[{"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}])
+    return {**made, "metadata": {"name": "p", "namespace": "d", "uid": "p-1", "ownerReferences": [{**JOB, **changes}]}}
+
+
+def test_of_a_pod_of_a_job_the_log_before_is_asked_for_by_uid_also_while_it_waits() -> None:
+    source = log_source(of_job(), node(5), {"container": "a", "previous": "true", "jobUid": "another"})
+    assert source == LogSource("127.0.0.1", 5, "/containerLogs/d/p/a?previous=true&jobUid=j-1&podUid=p-1")
+
+
+@pytest.mark.parametrize(("owner", "query"), [({}, {}), ({"apiVersion": "batch/v1"}, {"previous": "true"})])
+def test_other_logs_of_a_container_that_waits_are_refused(owner: dict[str, str], query: dict[str, str]) -> None:
+    with pytest.raises(BadRequest, match="waiting to start"):
+        log_source(of_job(**owner), node(5), {"container": "a", **query})
+
+
+def test_of_a_pod_that_is_gone_a_log_is_had_only_by_its_jobs_uid() -> None:
+    asked = {"container": "a", "previous": "true", "jobUid": "j-1"}
+    earlier = log_of_gone_pod(asked)
+    assert earlier is not None
+    mute: dict[str, object] = {"status": {}}
+    found = kept_sources([mute, node(5)], "d", "p", "a", asked, earlier)
+    assert found == [LogSource("127.0.0.1", 5, "/containerLogs/d/p/a?previous=true&jobUid=j-1&podUid=")]
+    for key in asked:
+        assert log_of_gone_pod({**asked, key: ""}) is None
 
 
 def test_a_log_is_streamed_with_the_servers_certificate(credentials: Credentials) -> None:

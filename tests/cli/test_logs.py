@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hekla.cli.logs import _LogsOnly
+from hekla.cli.logs import _LogsOnly, gone_containers
 from tests import make
 
 RUNNING = {"metadata": {"name": "j-t-0"}, "status": {"containerStatuses": [make.container_status("Running")]}}
@@ -28,3 +28,14 @@ def test_warnings_are_passed_on_as_long_as_no_container_has_begun(
     assert capsys.readouterr().err == said
     display.warned("New", "y")
     assert capsys.readouterr().err == said.replace("Old: x", "New: y")
+
+
+def test_pods_that_are_gone_are_asked_about_by_the_names_the_job_gives_them() -> None:
+    job = make.job("j", make.task("m"), make.task("w", 2))
+    names = [each["name"] for each in job["spec"]["tasks"][0]["template"]["spec"]["containers"]]
+    assert gone_containers(job, {"j-w-0"}) == [(pod, name) for pod in ("j-m-0", "j-w-1") for name in names]
+    assert gone_containers(job, set(), "m") == [("j-m-0", name) for name in names]
+
+
+def test_of_a_job_of_thousands_only_so_many_pods_are_asked_about() -> None:
+    assert len(gone_containers(make.job("j", make.task("w", 5000)), set())) == 200

@@ -69,6 +69,70 @@ def test_the_story_of_a_job_has_its_end(cluster: LocalCluster) -> None:
     assert "Container main ended with exit code 3" in cluster.hekla("events", "ends").stdout
 
 
+def test_what_a_pod_said_before_its_job_was_restarted_stays_until_the_job_goes(cluster: LocalCluster) -> None:
+    # The first attempt fails, the second one is what a person looks at.
+    flag = {"name": "claim", "persistentVolumeClaim": {"claimName": "restarted"}}
+    fails = "touch /claim/again; echo ValueError >&2; exit 1"
+    script = f"[ -e /claim/again ] || {{ {fails}; }}; echo second; trap 'exit 0' TERM; sleep 600 & wait"
+    job = job_of("restarted", script, flag)
+    job["spec"]["policies"] = [{"event": "PodFailed", "action": "RestartJob"}]
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "restarted"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+    for each in (claim, job):
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(each))
+    cluster.wait_for("vcjob/restarted", ".status.retryCount", "1")
+    eventually(lambda: cluster.kubectl("logs", "-p", "restarted-t-0", check=False) == "ValueError\n")
+    eventually(lambda: cluster.kubectl("logs", "restarted-t-0", check=False) == "second\n")
+    assert cluster.hekla("logs", "-p", "restarted").stdout == "restarted-t-0 | ValueError\n"
+    # Suspended, it has no pods: of each name the last that is kept is shown.
+    cluster.hekla("job", "suspend", "restarted")
+    cluster.wait_for("vcjob/restarted", ".status.state.phase", "Aborted")
+    shown = cluster.hekla("logs", "restarted")
+    assert (shown.stdout, shown.stderr) == ("restarted-t-0 | second\n", "kept of pods that are gone: restarted-t-0\n")
+    # Who may not read logs of pods reads none of those that are gone.
+    uid = cluster.get("vcjob", "restarted")["metadata"]["uid"]
+    path = f"/api/v1/namespaces/{{}}/pods/restarted-t-0/log?container=main&previous=true&jobUid={uid}"
+    assert cluster.kubectl("get", "--raw", path.format("default")) == "second\n"
+    assert "cannot get resource" in cluster.kubectl("get", "--raw", path.format("default"), "--as=ann", check=False)
+    assert "not found" in cluster.kubectl("get", "--raw", path.format("kube-system"), check=False)
+    kept = cluster.data_dir / "nodes" / "kept"
+    assert uid in [each.name for each in kept.iterdir()]
+    cluster.kubectl("delete", "vcjob", "restarted")
+    eventually(lambda: uid not in [each.name for each in kept.iterdir()])
+
+
+def test_what_came_before_is_read_also_while_the_pod_waits_for_room_again(cluster: LocalCluster) -> None:
+    create(cluster, "waits", "echo first; trap 'exit 0' TERM; sleep 600 & wait")
+    eventually(lambda: cluster.kubectl("logs", "waits-t-0", check=False) == "first\n")
+    cluster.kubectl("cordon", "local")
+    try:
+        before = cluster.get("pod", "waits-t-0")["metadata"]["uid"]
+        cluster.kubectl("delete", "pod", "waits-t-0")
+        eventually(lambda: cluster.get("pod", "waits-t-0")["metadata"]["uid"] != before)
+        assert "nodeName" not in cluster.get("pod", "waits-t-0")["spec"]
+        assert cluster.hekla("logs", "-p", "waits").stdout == "waits-t-0 | first\n"
+        assert cluster.kubectl("logs", "waits-t-0") == ""
+    finally:
+        cluster.kubectl("uncordon", "local")
+    cluster.kubectl("delete", "vcjob", "waits")
+
+
+def test_a_run_that_failed_in_the_end_names_the_way_to_what_was_said_before(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    job = job_of("fails", "echo reason; exit 1")
+    job["spec"] |= {"policies": [{"event": "PodFailed", "action": "RestartJob"}], "maxRetry": 1}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    ended = cluster.hekla("run", tmp_path / "job.yaml", check=False)
+    assert ended.returncode == 1
+    assert f"  hekla logs -p fails --data-dir {cluster.data_dir}\n" in ended.stdout
+    cluster.kubectl("delete", "vcjob", "fails")
+
+
 def test_a_script_edited_since_the_last_run_is_not_passed_over_in_silence(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -86,7 +86,10 @@ class Rig:
         self.agent = None
 
     async def create_pod(self, name: str, script: str = "", **overrides: Any) -> Obj:
-        """A pod that runs a shell script; `overrides` go into its spec, `container` into its container."""
+        """A pod that runs a shell script; `overrides` go into its spec, `container` into its container.
+
+        `labels`, `annotations` and `owners` are about the pod itself.
+        """
         container = {
             "name": "main",
             "image": "local",
@@ -94,6 +97,7 @@ class Rig:
             **overrides.pop("container", {}),
         }
         marks = {key: overrides.pop(key, {}) for key in ("labels", "annotations")}
+        marks["ownerReferences"] = overrides.pop("owners", [])
         spec = {"nodeName": NODE_NAME, "restartPolicy": "Never", "terminationGracePeriodSeconds": 5, **overrides}
         pod = {
             "apiVersion": "v1",

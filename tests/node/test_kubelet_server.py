@@ -16,6 +16,7 @@ from hekla.client.transport import HttpTransport
 from hekla.clock import SystemClock
 from hekla.errors import ApiError, Disconnected
 from hekla.local.credentials import Credentials, ensure_credentials
+from hekla.node.cleanup import end_pod
 from hekla.node.directory import PodDirectory
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.settings import NodeSettings
@@ -101,4 +102,63 @@ def test_who_has_no_certificate_gets_nothing(tmp_path: Path) -> None:
 def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, query: str, container: str) -> None:
     with pytest.raises(ApiError) as refused:
         _ask(tmp_path, query, container=container)
+    assert refused.value.code == 400
+
+
+_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "job-1", "controller": True}
+
+
+def _earlier(folder: Path, uid: str, text: str, job: str = "job-1") -> None:
+    """A pod `q` of a Job that has come and gone."""
+    directory = PodDirectory(folder, uid)
+    owners = [{**_JOB, "uid": job}]
+    directory.claim({"metadata": {"name": "q", "namespace": "default", "uid": uid, "ownerReferences": owners}}, "n1")
+    directory.write_exit("main", 0, {"code": 1})
+    directory.log("main", 0).write_text(f"2029-01-01T00:00:00Z stderr F {text}\n")
+    end_pod(directory)
+
+
+def _present(folder: Path, *texts: str) -> None:
+    """The pod `q` of that Job that is there now, its container begun so many times."""
+    directory = PodDirectory(folder, "now")
+    directory.claim({"metadata": {"name": "q", "namespace": "default", "uid": "now", "ownerReferences": [_JOB]}}, "n1")
+    for number, text in enumerate(texts):
+        directory.write_exit("main", number, {"code": 1})
+        directory.log("main", number).write_text(f"2030-01-01T00:00:00Z stderr F {text}\n")
+
+
+def _ask_before(folder: Path, query: str = "") -> str:
+    async def ask() -> str:
+        async with _server(folder) as client:
+            return (await client.raw("GET", f"/containerLogs/default/q/main?previous=true{query}")).body.decode()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("query", ["", "&jobUid=job-1&podUid=now"])
+@pytest.mark.parametrize(("texts", "heard"), [((), "last"), (("one",), "last"), (("one", "two"), "one")])
+def test_before_the_first_attempt_came_an_earlier_pod_of_the_job(
+    tmp_path: Path, query: str, texts: tuple[str, ...], heard: str
+) -> None:
+    _earlier(tmp_path, "u-3", "first")
+    _earlier(tmp_path, "u-2", "last")
+    _earlier(tmp_path, "u-4", "of another", job="job-2")
+    _present(tmp_path, *texts)
+    assert _ask_before(tmp_path, query) == f"{heard}\n"
+
+
+def test_the_last_pod_is_what_came_before_none_and_before_one_that_is_not_here_yet(tmp_path: Path) -> None:
+    _earlier(tmp_path, "u-2", "last")
+    assert _ask_before(tmp_path, "&jobUid=job-1") == "last\n"
+    (tmp_path / "pki").rename(tmp_path / "old-pki")
+    _present(tmp_path, "one", "two")
+    # Not a word of a pod that is on its way out, by the rule for the one that is there: it is the last one itself.
+    assert _ask_before(tmp_path, "&jobUid=job-1&podUid=not-here-yet") == "two\n"
+
+
+@pytest.mark.parametrize("query", ["", "&jobUid=job-2", "&jobUid=..%2Fpods", "&jobUid=job-1&podUid=u-2"])
+def test_other_jobs_logs_are_nobodys(tmp_path: Path, query: str) -> None:
+    _earlier(tmp_path, "u-2", "last")
+    with pytest.raises(ApiError) as refused:
+        _ask_before(tmp_path, query)
     assert refused.value.code == 400

@@ -63,6 +63,12 @@ def controller_of(obj: Obj) -> Obj | None:
     return None
 
 
+def controller_of_kind(obj: Obj, kind: Kind) -> Obj | None:
+    """The ownerReference with `controller: true`, if it is to an object of this kind."""
+    owner = controller_of(obj) or {}
+    return owner if (owner.get("apiVersion"), owner.get("kind")) == (kind.api_version, kind.kind) else None
+
+
 def is_owned_by(obj: Obj, owner: Obj) -> bool:
     """Whether `owner` (by uid) is among the object's owners."""
     uid = uid_of(owner)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from hekla.api.kinds import POD, Obj
+from hekla.api.kinds import JOB, POD, Obj
+from hekla.api.meta import controller_of_kind, name_of, namespace_of, uid_of
 from hekla.apiserver.request import Response, not_found
 from hekla.client.transport import HttpTransport, Request
 from hekla.errors import ApiError, BadRequest, Disconnected, InternalError
@@ -19,6 +20,7 @@ from hekla.errors import ApiError, BadRequest, Disconnected, InternalError
 _PASSED_ON = ("follow", "tailLines", "previous", "timestamps", "sinceSeconds", "sinceTime", "limitBytes")
 _KUBELET_PORT = 10250
 _FETCH_SECONDS = 5.0
+_YES = ("true", "1", "t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,57 @@ class LogSource:
 
 def log_source(pod: Obj, node: Obj | None, query: dict[str, str]) -> LogSource | None:
     """None when the pod has not reached a node. Raises BadRequest when there is no such container, or no log yet."""
-    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    name, namespace = name_of(pod), namespace_of(pod)
     container = chosen_container(pod, query.get("container", ""))
     if not (pod.get("spec") or {}).get("nodeName"):
         return None
     if node is None:
         # parity: the real server names the node and calls it a pod.
         raise not_found(POD, pod["spec"]["nodeName"])
-    _check_started(pod, container)
+    earlier = earlier_log(pod, query)
+    if earlier is None:
+        check_started(pod, container)
+    return _source(node, namespace, name, container, query, earlier)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLog:
+    """The log before this one, which a node of ours may have kept of an earlier pod of the same Job."""
+
+    job_uid: str
+    pod_uid: str = ""  # of the pod that is there at present
+
+
+def earlier_log(pod: Obj, query: dict[str, str]) -> EarlierLog | None:
+    """None when no such log is asked for, or the pod is no Job's."""
+    job = controller_of_kind(pod, JOB)
+    return EarlierLog(str(job.get("uid", "")), uid_of(pod)) if job is not None and _asks_for_previous(query) else None
+
+
+def log_of_gone_pod(query: dict[str, str]) -> EarlierLog | None:
+    """What is asked for of a pod that is not there: whoever asks has to say which Job's it was."""
+    job = query.get("jobUid", "")
+    return EarlierLog(job) if job and query.get("container") and _asks_for_previous(query) else None
+
+
+def kept_sources(
+    nodes: Iterable[Obj], namespace: str, name: str, container: str, query: dict[str, str], earlier: EarlierLog
+) -> list[LogSource]:
+    """Whom to ask in turn where the pod is on no node: all that say where they answer."""
+    able = [node for node in nodes if _endpoint(node).get("Port")]
+    return [_source(node, namespace, name, container, query, earlier) for node in able]
+
+
+def _asks_for_previous(query: dict[str, str]) -> bool:
+    return query.get("previous", "").lower() in _YES
+
+
+def _source(
+    node: Obj, namespace: str, name: str, container: str, query: dict[str, str], earlier: EarlierLog | None
+) -> LogSource:
     passed = {key: query[key] for key in _PASSED_ON if query.get(key)}
+    if earlier is not None:
+        passed |= {"jobUid": earlier.job_uid, "podUid": earlier.pod_uid}
     path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
     return LogSource(*node_address(node), f"{path}?{urlencode(passed)}" if passed else path)
 
@@ -49,8 +93,12 @@ def node_address(node: Obj) -> tuple[str, int]:
     """Address and port of a node's own server."""
     status = node.get("status") or {}
     address = next((a["address"] for a in status.get("addresses") or () if a.get("type") == "InternalIP"), "")
-    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or _KUBELET_PORT
-    return address, int(port)
+    return address, int(_endpoint(node).get("Port") or _KUBELET_PORT)
+
+
+def _endpoint(node: Obj) -> Obj:
+    endpoints = (node.get("status") or {}).get("daemonEndpoints") or {}
+    return dict(endpoints.get("kubeletEndpoint") or {})
 
 
 def chosen_container(pod: Obj, wanted: str) -> str:
@@ -72,7 +120,8 @@ def chosen_container(pod: Obj, wanted: str) -> str:
     raise BadRequest(f"a container name must be specified for pod {name}, choose one of: {shown}")
 
 
-def _check_started(pod: Obj, container: str) -> None:
+def check_started(pod: Obj, container: str) -> None:
+    """Raises BadRequest for a container that waits to be started for the first time."""
     status = pod.get("status") or {}
     listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     state: dict[str, Any] = next((each for each in listed if each.get("name") == container), {})

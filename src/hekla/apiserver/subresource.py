@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from hekla.api.kinds import NAMESPACE, POD, Kind, Obj
@@ -12,7 +13,16 @@ from hekla.apiserver.decoding import decode_object
 from hekla.apiserver.deleting import is_finished
 from hekla.apiserver.evicting import Evictions
 from hekla.apiserver.invalid import required, unsupported
-from hekla.apiserver.logs import LogProxy, log_source
+from hekla.apiserver.logs import (
+    EarlierLog,
+    LogProxy,
+    check_started,
+    chosen_container,
+    earlier_log,
+    kept_sources,
+    log_of_gone_pod,
+    log_source,
+)
 from hekla.apiserver.path import Route
 from hekla.apiserver.request import Request, Response, conflict, json_response, no_such_path, not_found, success_status
 from hekla.apiserver.resource import Resource
@@ -100,17 +110,39 @@ class Subresources:
     async def _log(self, resource: Resource, route: Route, request: Request) -> Response:
         entry = self._store.get(Key(resource.storage, route.namespace, route.name))
         if entry is None:
-            raise not_found(resource.kind, route.name)
+            gone = log_of_gone_pod(request.query)
+            kept = await self._kept_log(route, request, gone, request.query["container"]) if gone is not None else None
+            if kept is None:
+                raise not_found(resource.kind, route.name)
+            return kept
         pod = entry.decode()
         node_name = (pod.get("spec") or {}).get("nodeName") or ""
         node = self._store.get(Key("/nodes", "", node_name)) if node_name else None
         source = log_source(pod, node.decode() if node is not None else None, request.query)
         if source is None:
+            earlier = earlier_log(pod, request.query)
+            container = chosen_container(pod, request.query.get("container", ""))
+            kept = await self._kept_log(route, request, earlier, container) if earlier is not None else None
             # parity: a pod that is on no node yet has an empty log.
-            return Response(204, b"", "text/plain")
+            return kept or Response(204, b"", "text/plain")
         if self._logs is None:
             raise BadRequest("this server has no connection to nodes")
-        return await self._logs.open(source)
+        try:
+            return await self._logs.open(source)
+        except ApiError:
+            # Who asked for the log before, and there is none, hears what the container waits for.
+            check_started(pod, chosen_container(pod, request.query.get("container", "")))
+            raise
+
+    async def _kept_log(self, route: Route, request: Request, earlier: EarlierLog, container: str) -> Response | None:
+        """What a node has kept of an earlier pod of that name; None when none has."""
+        if self._logs is None:
+            return None
+        nodes = [entry.decode() for entry in self._store.entries("/nodes")]
+        for source in kept_sources(nodes, route.namespace, route.name, container, request.query, earlier):
+            with contextlib.suppress(ApiError):
+                return await self._logs.open(source)
+        return None
 
 
 def check_binding(binding: Obj) -> None:

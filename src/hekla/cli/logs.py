@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 
 import click
 
-from hekla.api.batch import JOB_NAME
+from hekla.api.batch import JOB_NAME, JobPhase
 from hekla.api.kinds import POD, Obj
-from hekla.api.meta import name_of
+from hekla.api.meta import name_of, uid_of
 from hekla.cli.absent import require_job
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
@@ -19,17 +21,26 @@ from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, wa
 from hekla.client.rest import Client
 from hekla.errors import ApiError, UsageError
 
+# A job that goes on makes the pods anew that are missing: what matters is what they say.
+_GOES_ON = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING, JobPhase.COMPLETING})
+_MOST_ASKED = 200
+
 
 @click.command()
 @cluster_options
 @click.argument("job", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
-@click.option("-p", "--previous", is_flag=True, help="The previous attempt of each container.")
+@click.option(
+    "-p", "--previous", is_flag=True, help="The attempt before: of the container, or of the pod that had its name."
+)
 @click.option("--tail", type=int, default=None, help="Only the last so many lines of each container.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
 @click.option("--task", default="", help="Only pods of this task.")
 def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameters: Any) -> None:
     """Print the logs of all pods of JOB, each line prefixed by its pod.
+
+    On a local cluster they stay until JOB is deleted. -p shows what a pod said before a policy restarted it; of pods
+    that are gone the last megabyte of each container is kept.
 
     \b
     Example:  hekla logs -f hello-gang
@@ -96,12 +107,16 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
     listed = await client.list(POD, namespace, label_selector=f"{JOB_NAME}={name_of(job)}")
     display = PlainDisplay()
     wanted = [
-        (name_of(pod), container["name"])
+        (name_of(pod), container)
         for pod in sorted(listed.items, key=name_of)
         if not task or pod["metadata"].get("labels", {}).get("volcano.sh/task-spec") == task
-        for container in [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
+        for container in _containers(pod["spec"])
     ]
-    if not wanted:
+    kept = False
+    if not wanted or phase_of(job) not in _GOES_ON:
+        gone = gone_containers(job, {name_of(pod) for pod in listed.items}, task)
+        kept = await _print_kept(client, job, namespace, gone, query)
+    if not wanted and not kept:
         raise UsageError(f"job {name_of(job)!r} has no pods{f' of task {task!r}' if task else ''} to read logs of")
     answers = await asyncio.gather(*(_read(client, namespace, pod, name, query) for pod, name in wanted))
     several = {pod for pod, _ in wanted if [name for name, _ in wanted].count(pod) > 1}
@@ -112,8 +127,45 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
             continue
         for line in answer:
             display.log_line(shown, line)
-    if all(isinstance(answer, ApiError) for answer in answers):
+    if not kept and all(isinstance(answer, ApiError) for answer in answers):
         raise UsageError("there are no logs to read")
+
+
+async def _print_kept(
+    client: Client, job: Obj, namespace: str, gone: list[tuple[str, str]], query: dict[str, object]
+) -> bool:
+    """What nodes have kept of pods that are gone; False when nothing."""
+    asked = {**query, "previous": "true", "jobUid": uid_of(job)}
+    answers = await asyncio.gather(*(_read(client, namespace, pod, name, asked) for pod, name in gone))
+    found = [(pod, name, answer) for (pod, name), answer in zip(gone, answers) if not isinstance(answer, ApiError)]
+    if found:
+        pods = sorted({pod for pod, _, _ in found})
+        click.echo(f"kept of pods that are gone: {', '.join(pods)}", err=True)
+    display, containers = PlainDisplay(), Counter(pod for pod, _, _ in found)
+    for pod, name, lines in found:
+        for line in lines:
+            display.log_line(f"{pod}/{name}" if containers[pod] > 1 else pod, line)
+    return bool(found)
+
+
+def gone_containers(job: Obj, present: Collection[str], task: str = "") -> list[tuple[str, str]]:
+    """Pods that the job is to have, or had, and are not there; with their containers. So many as can be asked about."""
+    found: list[tuple[str, str]] = []
+    for each in job["spec"].get("tasks") or ():
+        if task and each.get("name") != task:
+            continue
+        for index in range(each.get("replicas", 1)):
+            pod = f"{name_of(job)}-{each.get('name')}-{index}"
+            if pod not in present:
+                found += [(pod, name) for name in _containers((each.get("template") or {}).get("spec") or {})]
+            if len(found) >= _MOST_ASKED:
+                return found
+    return found
+
+
+def _containers(spec: Obj) -> list[str]:
+    listed = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return [each["name"] for each in listed if each.get("name")]
 
 
 async def _read(

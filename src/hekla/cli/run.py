@@ -299,7 +299,7 @@ class _Run:
         return EXIT_INTERRUPTED
 
     def _conclude(self, job: Obj, pods: list[Obj], *, deleted: bool) -> int:
-        from hekla.cli.progress import failures, phase_of
+        from hekla.cli.progress import failures, phase_of, retries_of
 
         name, phase = name_of(job), phase_of(job)
         status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
@@ -318,7 +318,7 @@ class _Run:
             if self._wish.own_files and (told := unused_images(pods)):
                 click.echo(f"note: {told}", err=True)
         self._tell_usage(job, pods)
-        self._suggest(name)
+        self._suggest(name, retried=bool(retries_of(job)))
         return status
 
     def _report(self, job: Obj, pods: list[Obj], status: int, *, reason: str = "", message: str = "") -> int:
@@ -342,14 +342,18 @@ class _Run:
         for line in left_files(pods):
             click.echo(f"\nnote: {line}", err=True)
 
-    def _suggest(self, name: str) -> None:
+    def _suggest(self, name: str, *, retried: bool) -> None:
+        from hekla.local.running import inspect
+
         if self._private:
             click.echo(
                 "\nThe cluster was started for this run and is gone. To keep one, for kubectl too:\n\n  hekla up"
             )
             return
         click.echo("\nNext:")
-        for verb in ("logs", "job view", "job delete"):
+        # Only nodes of ours keep what pods said that were made anew.
+        earlier = ["logs -p"] if retried and inspect(Path(self._connection.access.source).parent) else []
+        for verb in ("logs", *earlier, "job view", "job delete"):
             click.echo(f"  hekla {verb} {name}{self._wish.flags}")
 
 

@@ -78,6 +78,8 @@ NODE: tuple[Rule, ...] = (
     ("core", "events", _TELL),
     ("coordination.k8s.io", "leases", ("create", "patch")),
     ("networking.k8s.io", "networkpolicies", _WATCH),
+    # Logs of pods that are gone stay as long as their Job.
+    ("batch.volcano.sh", "jobs", _READ),
 )
 # What kube-controller-manager is on a real cluster: it removes whatever has no owner or no namespace left.
 BUILTINS: tuple[Rule, ...] = (

@@ -34,6 +34,7 @@ from hekla.node.hooks.processes import bound_processes, most_processes
 from hekla.node.isolation import use_namespaces
 from hekla.node.kubelet_server import KubeletServer
 from hekla.node.living_sources import LivingSources
+from hekla.node.log_keeper import LogKeeper
 from hekla.node.notes import notes
 from hekla.node.podman import find_podman
 from hekla.node.registration import Registration, capacity
@@ -70,10 +71,12 @@ async def run(
         # 3. Names for pods, answered at the bridge, and the rules of their network.
         if context.switch is not None:
             context = _start_network(context, context.switch, tasks)
-        context = replace(context, living_sources=LivingSources(client, rng, tasks))
+        keeper = LogKeeper(client, settings.data_dir, rng)
+        context = replace(context, living_sources=LivingSources(client, rng, tasks), log_keeper=keeper)
         # 4. Watch the pods of this node; everything that was here before is taken back or cleared away.
         agent = Agent(context, tasks)
         await agent.start()
+        tasks.create_task(keeper.run())
         # 5. Join the cluster and stay in it.
         cannot = notes(context)
         for note in cannot:

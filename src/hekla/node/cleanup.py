@@ -16,6 +16,7 @@ from hekla.node import records
 from hekla.node.directory import PodDirectory, all_pods, remove_tree
 from hekla.node.hooks.cgroups import recorded_cgroups
 from hekla.node.hooks.volumes import secret_root
+from hekla.node.kept_logs import keep_logs
 from hekla.node.runtime import Reason
 from hekla.node.switch import LOCK, RECORD, SOCKET
 from hekla.node.uplink import undo
@@ -89,13 +90,14 @@ def running_pods(data_dir: Path) -> list[str]:
 
 
 def end_pod(directory: PodDirectory) -> None:
-    """Remove every trace of a pod whose object is gone."""
+    """Remove every trace of a pod whose object is gone, but for the logs that its Job keeps."""
     kill_containers(directory, Reason.STATUS_UNKNOWN, "")
     kill_sandbox(directory)
     cgroups = recorded_cgroups(directory.data_dir)
     if cgroups is not None:
         cgroups.remove(f"{directory.uid}.")
-    directory.remove()
+    if not keep_logs(directory):
+        directory.remove()
 
 
 def kill_containers(directory: PodDirectory, reason: str, message: str) -> tuple[int, list[str]]:

@@ -15,6 +15,7 @@ from hekla.node.firewall import Firewall
 from hekla.node.hooks.cgroups import Cgroups
 from hekla.node.hooks.images import Images
 from hekla.node.living_sources import LivingSources
+from hekla.node.log_keeper import LogKeeper
 from hekla.node.podman import Podman
 from hekla.node.room import Room
 from hekla.node.settings import NodeSettings
@@ -39,6 +40,7 @@ class NodeContext:
     api_relay: ApiRelay | None = None  # None: pods cannot reach the API server
     services: Informer | None = None
     living_sources: LivingSources | None = None
+    log_keeper: LogKeeper | None = None
     user_namespace: bool = False
     ids: int = ALL_IDS  # how many user ids pods may have
     enforces_rules: bool = False

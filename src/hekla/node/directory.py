@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hekla.api.kinds import Obj
-from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.api.kinds import JOB, Obj
+from hekla.api.meta import controller_of_kind, name_of, namespace_of, uid_of
 from hekla.node import records
 from hekla.node.hooks.gpus import Assignment, Holding
 from hekla.node.hooks.volumes import is_in_memory, secret_root
@@ -50,19 +50,32 @@ class PodDirectory:
         """Make the place, saying whose it is. Nothing of a pod exists on the machine before this."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (self.path / "pod.json").exists():
-            record = {"uid": uid_of(pod), "namespace": namespace_of(pod), "name": name_of(pod), "node": node}
+            record = {
+                "uid": uid_of(pod),
+                "namespace": namespace_of(pod),
+                "name": name_of(pod),
+                "node": node,
+                "job": _job_of(pod),
+            }
             records.write(str(self.path / "pod.json"), record, durable=False)
 
     def owner(self) -> dict[str, Any]:
         found: dict[str, Any] = records.read(str(self.path / "pod.json")) or {}
         return found
 
+    def claimed_at(self) -> int:
+        """When the pod came here, in nanoseconds; 0 when nothing is left that tells."""
+        try:
+            return (self.path / "pod.json").stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def sandbox(self) -> dict[str, Any]:
         found: dict[str, Any] = records.read(str(self.path / "sandbox.json")) or {}
         return found
 
     def volume(self, volume: Obj) -> Path:
-        name = _checked(volume["name"])
+        name = checked(volume["name"])
         return self.memory / name if is_in_memory(volume) else self.path / "volumes" / name
 
     def gpus(self) -> Assignment:
@@ -79,10 +92,10 @@ class PodDirectory:
 
     def kept(self, container: str) -> Path:
         """Where the container's environment is remembered while it runs. No volume's name begins with a dot."""
-        return self.memory / ".containers" / _checked(container)
+        return self.memory / ".containers" / checked(container)
 
     def attempt(self, container: str, number: int) -> Path:
-        return self.path / "containers" / _checked(container) / str(number)
+        return self.path / "containers" / checked(container) / str(number)
 
     def log(self, container: str, number: int) -> Path:
         return self.attempt(container, number) / "log"
@@ -102,7 +115,7 @@ class PodDirectory:
         return tuple(found)
 
     def attempt_numbers(self, container: str) -> list[int]:
-        folder = self.path / "containers" / _checked(container)
+        folder = self.path / "containers" / checked(container)
         return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else []
 
     def start_record(self, container: str, number: int) -> records.StartRecord | None:
@@ -135,10 +148,11 @@ class PodDirectory:
 
 
 def all_pods(data_dir: Path) -> list[PodDirectory]:
-    folder = data_dir / "pods"
-    if not folder.is_dir():
+    try:
+        entries = sorted((data_dir / "pods").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return [PodDirectory(data_dir, entry.name) for entry in sorted(folder.iterdir()) if entry.is_dir()]
+    return [PodDirectory(data_dir, entry.name) for entry in entries if entry.is_dir()]
 
 
 def find_pod(data_dir: Path, node: str, namespace: str, name: str) -> PodDirectory | None:
@@ -184,7 +198,15 @@ def _open_and_retry(function: Callable[..., Any], path: str, _: Any) -> None:
         pass
 
 
-def _checked(name: str) -> str:
+def _job_of(pod: Obj) -> dict[str, str] | None:
+    """Name and uid of the Job whose pod it is. Owners are what anybody wrote: an odd uid is nobody's."""
+    owner = controller_of_kind(pod, JOB) or {}
+    uid = str(owner.get("uid", ""))
+    return {"name": str(owner.get("name", "")), "uid": uid} if _SAFE_NAME.fullmatch(uid) else None
+
+
+def checked(name: str) -> str:
+    """The name, which may be part of a path. Raises ValueError for one that may not."""
     if not _SAFE_NAME.fullmatch(name):
         raise ValueError(f"not a name: {name!r}")
     return name

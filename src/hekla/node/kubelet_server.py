@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -18,6 +19,7 @@ from hekla.log import get_logger
 from hekla.node.consumption import as_metrics, consumption
 from hekla.node.directory import find_pod
 from hekla.node.hooks.logs import LogOptions, read_log
+from hekla.node.previous_log import AskedLog, previous_log
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
 from hekla.node.status import HOST_ADDRESS
@@ -102,19 +104,27 @@ class KubeletServer:
     async def _logs(
         self, namespace: str, pod: str, container: str, query: dict[str, str], receive: Receive, send: Send
     ) -> None:
+        settings = self._settings
+        asked = AskedLog.from_query(namespace, pod, container, query)
         try:
             options = LogOptions.from_query(query)
+            directory = await asyncio.to_thread(find_pod, settings.data_dir, settings.name, namespace, pod)
+            before = None
+            if options.previous:
+                before = await asyncio.to_thread(previous_log, settings.data_dir, asked, directory)
         except ValueError as error:
             await _text(send, 400, str(error))
             return
-        directory = await asyncio.to_thread(find_pod, self._settings.data_dir, self._settings.name, namespace, pod)
-        if directory is None or container not in directory.container_names():
+        if options.previous and before is not None:
+            # Of an earlier pod it is the last attempt; nothing is added to it any more.
+            options = replace(options, previous=before is directory, follow=False)
+            await _stream(read_log(before, container, options, self._clock), receive, send)
+        elif directory is None or container not in directory.container_names():
             await _text(send, 400, f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating')
-            return
-        if options.previous and len(directory.attempt_numbers(container)) < 2:
+        elif options.previous:
             await _text(send, 400, f'previous terminated container "{container}" in pod "{pod}" not found')
-            return
-        await _stream(read_log(directory, container, options, self._clock), receive, send)
+        else:
+            await _stream(read_log(directory, container, options, self._clock), receive, send)
 
 
 class _Http(HttpToolsProtocol):

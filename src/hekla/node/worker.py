@@ -122,7 +122,10 @@ class Worker:
             await self._confirm_deletion()
             await self._until(lambda: self._gone)
             reporting.cancel()
+        # 7. Of a Job's pod the logs stay until the Job goes.
         await asyncio.to_thread(end_pod, self._directory)
+        if self._context.log_keeper is not None:
+            self._context.log_keeper.look()
 
     def _current(self) -> tuple[Obj | None, PodRuntime]:
         return (None if self._gone else self._pod), self._runtime

@@ -1,0 +1,76 @@
+"""Forgetting the kept logs of Jobs that are gone. Where nothing is kept, no Jobs are watched."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+from hekla.api.kinds import JOB
+from hekla.api.meta import uid_of
+from hekla.client.informer import Informer, Update
+from hekla.client.rest import Client
+from hekla.errors import ApiError, Disconnected
+from hekla.log import get_logger
+from hekla.node.kept_logs import bound_all, forget, jobs_with_logs
+
+log = get_logger("node")
+
+
+class LogKeeper:
+    def __init__(self, client: Client, data_dir: Path, rng: random.Random) -> None:
+        self._client = client
+        self._data_dir = data_dir
+        self._jobs = Informer(client, JOB, rng=rng, only_told=True)
+        self._wake = asyncio.Event()
+
+    def look(self) -> None:
+        """Something may have been kept."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await asyncio.to_thread(bound_all, self._data_dir)
+        while not await self._kept():
+            await self._woken()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._jobs.run())
+            await self._jobs.synced()
+            self._jobs.subscribe(self._hear)
+            while True:
+                await self._forget_the_gone()
+                await self._woken()
+
+    async def _woken(self) -> None:
+        await self._wake.wait()
+        self._wake.clear()
+
+    def _hear(self, update: Update) -> None:
+        if update.new is None:
+            self._wake.set()
+
+    async def _forget_the_gone(self) -> None:
+        kept = await self._kept()
+        present = {uid_of(job) for job in self._jobs.all()}
+        for job, (namespace, name) in kept.items():
+            if job not in present and await self._is_gone(job, namespace, name):
+                await asyncio.to_thread(forget, self._data_dir, job)
+
+    async def _kept(self) -> dict[str, tuple[str, str]]:
+        try:
+            return await asyncio.to_thread(jobs_with_logs, self._data_dir)
+        except OSError as error:
+            # What cannot be looked at must not end the node.
+            log.warning("kept logs not looked at", error=error)
+            return {}
+
+    async def _is_gone(self, uid: str, namespace: str, name: str) -> bool:
+        """Asked of the server itself: a Job whose first pod has just ended may not have been heard of yet."""
+        if not name:
+            return True
+        try:
+            found = await self._client.find(JOB, name, namespace)
+        except (ApiError, Disconnected) as error:
+            log.warning("not known whether a job is gone", job=name, namespace=namespace, error=error)
+            return False
+        return found is None or uid_of(found) != uid
