@@ -2,7 +2,8 @@
 
 Output goes to the log, and to whoever is attached; what they send goes to the container's standard input. One who
 listens slowly slows the container down, as a terminal would; one who does not listen at all is let go after a while. A
-full disk loses output.
+full disk loses output. A line is kept when it ends; one that has stood unfinished for a moment, like a progress bar or
+a question, in pieces.
 
 Attached are connections to a socket in the attempt's folder. Each begins by saying which output it wants, and whether
 it speaks too; after that every message is a piece of a stream (`attaching.py` is the other side).
@@ -30,6 +31,7 @@ _LINE_BYTES = 16 * 1024
 _READ_BYTES = 32 * 1024
 _BACKLOG_BYTES = 1 << 18
 _PATIENCE_SECONDS = 10.0
+_STANDING_SECONDS = 0.5
 _NAMES = {STDOUT: b"stdout", STDERR: b"stderr"}
 
 
@@ -38,7 +40,8 @@ class ContainerStreams:
 
     def __init__(self, folder: str, sources: dict[int, int], sink: int | None, *, once: bool, tty: bool) -> None:
         self._sources = {descriptor: stream for stream, descriptor in sources.items()}
-        self._incomplete = dict.fromkeys(sources, b"")
+        self._unfinished = dict.fromkeys(sources, b"")
+        self._due: dict[int, float] = {}  # when that of a stream has stood long enough to be kept as it is
         self._log = Log(os.path.join(folder, "log"))
         self._sink = sink
         self._input = bytearray()
@@ -62,6 +65,8 @@ class ContainerStreams:
             # After the end only what is already in the pipes matters: with pid 1 everything that could write is gone,
             # except in plain-process mode, where a stray grandchild must not keep the container alive.
             ready = self._poller.poll(self._patience() if running else 0)
+            if self._due:
+                self._keep_standing()
             if not running and not ready:
                 break
             for descriptor, events in ready:
@@ -72,8 +77,9 @@ class ContainerStreams:
                 else:
                     self._serve(descriptor, events)
         status = os.waitpid(child, 0)[1]
-        for stream, rest in self._incomplete.items():
-            self._log.write_rest(_NAMES[stream], rest)
+        for stream, rest in self._unfinished.items():
+            self._log.write_piece(_NAMES[stream], rest)
+        self._log.close()
         self._say_goodbye()
         return status
 
@@ -105,12 +111,23 @@ class ContainerStreams:
             self._poller.unregister(descriptor)
             del self._sources[descriptor]
             return
-        self._incomplete[stream] = self._log.write_lines(_NAMES[stream], self._incomplete[stream] + data)
+        rest = self._unfinished[stream] = self._log.write_lines(_NAMES[stream], self._unfinished[stream] + data)
+        if not rest:
+            self._due.pop(stream, None)
+        elif stream not in self._due or b"\n" in data:
+            self._due[stream] = time.monotonic() + _STANDING_SECONDS
         for client in self._clients.values():
             if client.wants == stream:
                 client.send(data)
                 self._attend_client(client)
         self._attend_sources()
+
+    def _keep_standing(self) -> None:
+        now = time.monotonic()
+        for stream in [stream for stream, due in self._due.items() if due <= now]:
+            self._log.write_piece(_NAMES[stream], self._unfinished[stream])
+            self._unfinished[stream] = b""
+            del self._due[stream]
 
     def _hear(self, client: _Client) -> None:
         message = client.receive()
@@ -171,13 +188,16 @@ class ContainerStreams:
             self._attend(descriptor, writing | (0 if stream in held else select.POLLIN))
 
     def _patience(self) -> int | None:
-        """Milliseconds to wait at most: while somebody is behind, they are looked after."""
+        """Milliseconds to wait at most: somebody who is behind is looked after, and so is an unfinished line."""
         behind = [client for client in self._clients.values() if client.behind]
         for client in behind:
             if time.monotonic() - client.heard_at > _PATIENCE_SECONDS:
                 self._let_go(client)
                 self._attend_sources()
-        return 1000 if behind else None
+        waits = [1000] if behind else []
+        if self._due:
+            waits.append(max(0, int(1000 * (min(self._due.values()) - time.monotonic())) + 1))
+        return min(waits, default=None)
 
     def _attend(self, descriptor: int, events: int) -> None:
         if events:
@@ -193,6 +213,7 @@ class ContainerStreams:
         self._listener.close()
 
     def _say_goodbye(self) -> None:
+        self._listener.close()  # still open where the outputs ended before the container did
         for client in self._clients.values():
             client.flush_and_close()
 
@@ -259,7 +280,7 @@ class Log:
         self._open()
 
     def write_lines(self, stream: bytes, data: bytes) -> bytes:
-        """Log whole lines (and full buffers, marked partial); return what is still incomplete."""
+        """Log whole lines (and full buffers, marked partial); return what is still unfinished."""
         *lines, rest = data.split(b"\n")
         now = stamp()
         entries = []
@@ -274,9 +295,13 @@ class Log:
         self._write(b"".join(entries))
         return rest
 
-    def write_rest(self, stream: bytes, rest: bytes) -> None:
-        if rest:
-            self._write(b"%b %b P %b\n" % (stamp(), stream, rest))
+    def write_piece(self, stream: bytes, piece: bytes) -> None:
+        """Log what is unfinished: the rest of its line comes later, or never."""
+        if piece:
+            self._write(b"%b %b P %b\n" % (stamp(), stream, piece))
+
+    def close(self) -> None:
+        os.close(self._file)
 
     def _write(self, data: bytes) -> None:
         self._size += len(data)
@@ -293,8 +318,10 @@ class Log:
             older = self._path if number == 1 else f"{self._path}.{number - 1}"
             if os.path.exists(older):
                 os.rename(older, f"{self._path}.{number}")
-        os.close(self._file)
+        # The next one first: where none can be made, there is still a file to write to, and to close.
+        full = self._file
         self._open()
+        os.close(full)
 
     def _open(self) -> None:
         self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)

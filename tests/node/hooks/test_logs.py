@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hekla.clock import SystemClock
 from hekla.node import records, shim_streams
@@ -39,7 +44,7 @@ def test_a_long_line_is_kept_in_pieces_and_given_back_whole(tmp_path: Path) -> N
     directory = a_place(tmp_path)
     log = shim_streams.Log(str(directory.log("main", 0)))
     line = os.urandom(25_000).hex().encode()
-    log.write_rest(b"stdout", log.write_lines(b"stdout", line + b"\nnext\nno newline"))
+    log.write_piece(b"stdout", log.write_lines(b"stdout", line + b"\nnext\nno newline"))
     assert asyncio.run(everything(directory)) == line + b"\nnext\nno newline"
 
 
@@ -51,6 +56,85 @@ def test_carriage_returns_and_other_controls_are_part_of_their_line(tmp_path: Pa
     assert asyncio.run(everything(directory)) == written
     assert asyncio.run(everything(directory, tail_lines=3)) == written.removeprefix(b"begun\n")
     assert asyncio.run(everything(directory, since_seconds=3600)) == written
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"stdout", b"stderr"]), st.sampled_from([b"10%\r", b"a b", b"end\nx", b"\n", b" P \n"])
+        )
+    ),
+    st.sets(st.integers(0, 20)),
+    st.integers(0, 5),
+)
+def test_lines_told_in_pieces_are_given_back_as_if_told_whole(
+    said: list[tuple[bytes, bytes]], stood: set[int], tail: int
+) -> None:
+    said = [*said, (b"stdout", b"\n"), (b"stderr", b"\n")]
+    with tempfile.TemporaryDirectory() as folder:
+        whole, pieces = a_place(Path(folder, "whole")), a_place(Path(folder, "pieces"))
+        _write(whole, said, set())
+        _write(pieces, said, stood)
+        for options in ({}, {"tail_lines": tail}, {"limit_bytes": tail * 3}, {"since_seconds": 3600}):
+            assert asyncio.run(everything(pieces, **options)) == asyncio.run(everything(whole, **options))
+
+
+def _write(directory: PodDirectory, said: list[tuple[bytes, bytes]], stood: set[int]) -> None:
+    """As the shim does; after the ones in `stood`, what is unfinished has stood long enough to be told."""
+    log = shim_streams.Log(str(directory.log("main", 0)))
+    rests = {b"stdout": b"", b"stderr": b""}
+    for number, (stream, data) in enumerate(said):
+        rests[stream] = log.write_lines(stream, rests[stream] + data)
+        if number in stood:
+            for each, rest in rests.items():
+                log.write_piece(each, rest)
+            rests = dict.fromkeys(rests, b"")
+    log.close()
+
+
+def test_a_line_in_pieces_has_one_time_and_counts_once(tmp_path: Path) -> None:
+    directory = a_place(tmp_path)
+    directory.log("main", 0).write_bytes(
+        b"2030-01-01T00:00:00Z stdout F begun\n"
+        b"2030-01-01T00:00:01Z stderr P 10%\n"
+        b"2030-01-01T00:00:02Z stdout F other\n"
+        b"2030-01-01T00:00:03Z stderr P \r20%\n"
+        b"2030-01-01T00:00:04Z stderr F \r100%\n"
+        b"2030-01-01T00:00:05Z stdout P name?\n"
+    )
+    assert asyncio.run(everything(directory, timestamps=True)) == (
+        b"2030-01-01T00:00:00Z begun\n"
+        b"2030-01-01T00:00:02Z other\n"
+        b"2030-01-01T00:00:04Z 10%\r20%\r100%\n"
+        b"2030-01-01T00:00:05Z name?"
+    )
+    assert asyncio.run(everything(directory, tail_lines=1)) == b"name?"
+    assert asyncio.run(everything(directory, tail_lines=2)) == b"10%\r20%\r100%\nname?"
+    late = datetime(2030, 1, 1, 0, 0, 4, tzinfo=UTC)
+    assert asyncio.run(everything(directory, since_time=late)) == b"10%\r20%\r100%\nname?"
+
+
+def test_who_follows_sees_a_line_before_its_end(tmp_path: Path) -> None:
+    directory = a_place(tmp_path)
+    log = shim_streams.Log(str(directory.log("main", 0)))
+    log.write_lines(b"stdout", b"begun\n")
+    log.write_piece(b"stdout", b"10%")
+    us = records.process_id(os.getpid())
+    started = {"shim": us, "container": us, "startedAt": "2030-01-01T00:00:00Z"}
+    records.write(str(directory.attempt("main", 0) / "started.json"), started)
+
+    async def follow() -> None:
+        following = read_log(directory, "main", LogOptions(follow=True), SystemClock())
+        async with asyncio.timeout(60):
+            assert await anext(following) == b"begun\n10%"
+            log.write_piece(b"stdout", b"\r20%")
+            assert await anext(following) == b"\r20%"
+            log.write_lines(b"stdout", b"\r100%\nend\n")
+            assert await anext(following) == b"\r100%\nend\n"
+            directory.write_exit("main", 0, {"code": 0})
+            assert [piece async for piece in following] == []
+
+    asyncio.run(follow())
 
 
 def test_following_gives_what_comes_later_across_files_and_ends_with_the_container(tmp_path: Path) -> None:

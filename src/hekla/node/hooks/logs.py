@@ -1,7 +1,11 @@
 """Reading container logs back: the lines the shim wrote, as `kubectl logs` wants them.
 
-Each line on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on. The
+Each record on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on. The
 newest file is `log`, older ones are `log.1` and so on; the shim renames them when one is full.
+
+What is there already is given line by line, in the order in which they ended: pieces of one stream are
+never torn apart by lines of the other. Who follows is given each piece when it comes, as a terminal
+would be.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ import contextlib
 import io
 import os
 import select
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -84,15 +87,16 @@ async def _read_and_follow(
     reader: _Reader, directory: PodDirectory, container: str, number: int, options: LogOptions, clock: Clock
 ) -> AsyncIterator[bytes]:
     since = options.since(clock.now())
-    lines = _lines(await asyncio.to_thread(reader.read))
+    lines = _joined(await asyncio.to_thread(reader.read))
     if since is not None:
         lines = [line for line in lines if _is_after(line, since)]
     if options.tail_lines is not None:
-        lines = _tail(lines, options.tail_lines)
-    yield b"".join(_shown(line, options.timestamps) for line in lines)
+        lines = lines[max(0, len(lines) - options.tail_lines) :]
+    shown = _Shown(options.timestamps)
+    yield shown.text(lines)
     if options.follow and not options.previous:
         async for data in _growth(directory, container, number, reader):
-            yield b"".join(_shown(line, options.timestamps) for line in _lines(data))
+            yield shown.text(_records(data))
 
 
 async def _growth(directory: PodDirectory, container: str, number: int, reader: _Reader) -> AsyncIterator[bytes]:
@@ -126,7 +130,7 @@ class _Reader:
         self._file: BinaryIO | None = None  # where we are; kept open, so that its inode is not given to another
 
     def read(self) -> bytes:
-        """All whole lines not given before."""
+        """All whole records not given before."""
         pieces = []
         for file in self._newer_files():
             pieces.append(self._rest())
@@ -200,30 +204,47 @@ def _drain(descriptor: int) -> None:
         pass
 
 
-def _lines(data: bytes) -> list[bytes]:
-    """With their ends. A carriage return ends no line, unlike for `splitlines`: progress bars are full of them."""
+def _records(data: bytes) -> list[bytes]:
+    """With their ends. A carriage return ends none, unlike for `splitlines`: progress bars are full of them."""
     return io.BytesIO(data).readlines()
 
 
-def _shown(line: bytes, timestamps: bool) -> bytes:
-    moment, _, rest = line.partition(b" ")
-    _, _, rest = rest.partition(b" ")
-    tag, _, text = rest.partition(b" ")
-    if tag == b"P":
-        text = text.removesuffix(b"\n")
-    return moment + b" " + text if timestamps else text
+def _joined(data: bytes) -> list[bytes]:
+    """One record a line, with the time of its last piece; at the end what is unfinished, marked as such."""
+    records = _records(data)
+    if b" P " not in data:
+        return records
+    lines: list[bytes] = []
+    pieces: dict[bytes, list[bytes]] = {}
+    times: dict[bytes, bytes] = {}
+    for record in records:
+        time, stream, tag, text = record.split(b" ", 3)
+        if tag == b"P":
+            pieces.setdefault(stream, []).append(text.removesuffix(b"\n"))
+            times[stream] = time
+        elif stream in pieces:
+            lines.append(b"%b %b F %b%b" % (time, stream, b"".join(pieces.pop(stream)), text))
+        else:
+            lines.append(record)
+    return lines + [b"%b %b P %b\n" % (times[stream], stream, b"".join(texts)) for stream, texts in pieces.items()]
 
 
-def _tail(lines: list[bytes], count: int) -> list[bytes]:
-    """The last `count` whole lines; the pieces of one line count once."""
-    kept: deque[bytes] = deque()
-    for line in reversed(lines):
-        if line.split(b" ", 3)[2] == b"F":
-            count -= 1
-        if count < 0:
-            break
-        kept.appendleft(line)
-    return list(kept)
+class _Shown:
+    """Records as their reader wants them. With `timestamps` a line begins with its time, however many pieces it has."""
+
+    def __init__(self, timestamps: bool) -> None:
+        self._timestamps = timestamps
+        self._line_begins = True
+
+    def text(self, records: list[bytes]) -> bytes:
+        parts = []
+        for record in records:
+            time, _, tag, text = record.split(b" ", 3)
+            if self._timestamps and self._line_begins:
+                parts += [time, b" "]
+            self._line_begins = tag != b"P"
+            parts.append(text if self._line_begins else text.removesuffix(b"\n"))
+        return b"".join(parts)
 
 
 def _is_after(line: bytes, since: datetime) -> bool:
