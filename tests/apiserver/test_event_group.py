@@ -43,8 +43,8 @@ def test_an_event_of_either_group_is_seen_in_both() -> None:
 def test_events_are_watched_in_the_words_of_the_group_that_is_asked() -> None:
     async def script(rig: Rig) -> None:
         await rig.client.create(EVENT, older())
-        async for line in rig.client.stream_lines(f"{BASE}?watch=1&resourceVersion=0"):
-            change = msgspec.json.decode(line)
+        async for lines in rig.client.stream_many_lines(f"{BASE}?watch=1&resourceVersion=0"):
+            change = msgspec.json.decode(lines[0])
             assert (change["type"], change["object"]["note"]) == ("ADDED", "hello")
             assert change["object"]["apiVersion"] == "events.k8s.io/v1"
             break

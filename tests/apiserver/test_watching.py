@@ -30,7 +30,8 @@ async def take(rig: Rig, count: int, **options: str) -> list[tuple[str, str]]:
 
 async def lines(rig: Rig, query: str) -> list[dict[str, object]]:
     """All lines of a watch that ends by itself."""
-    return [msgspec.json.decode(line) async for line in rig.client.stream_lines(f"{MAPS}?watch=1&{query}") if line]
+    coming = rig.client.stream_many_lines(f"{MAPS}?watch=1&{query}")
+    return [msgspec.json.decode(line) async for lines in coming for line in lines if line]
 
 
 def test_changes_come_in_order_from_a_revision() -> None:

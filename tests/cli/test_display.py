@@ -60,3 +60,36 @@ async def _show(said: list[tuple[str, str]], console: Console) -> None:
     for pod, line in said:
         display.log_line(pod, line)
     display.close()
+
+
+def test_on_a_terminal_lines_that_have_not_ended_stand_above_the_table() -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=40, force_terminal=True, color_system=None)
+    asyncio.run(_draw(console))
+    drawn = output.getvalue()
+    assert "a-0 │ 20%\n" in drawn.replace("\r", "").replace(" \n", "\n")
+    assert "10%" not in drawn
+    assert "\x1b[31m" not in drawn
+    assert "… and 2 more" in drawn
+    # In the last picture the line that has ended is no draft any more.
+    assert "20%" not in drawn[: drawn.rindex("b-0 │")].splitlines()[-1]
+    assert drawn.count("a-0 │ 100%") == 1
+
+
+async def _draw(console: Console) -> None:
+    display = LiveDisplay(console, lambda: datetime.now(UTC))
+    job = {**make.job("j", make.task("t")), "status": {"state": {"phase": "Running"}}}
+    display.log_draft("a-0", "\x1b[31m10%\r20%")
+    for number in range(9):
+        display.log_draft(f"b-{number}", f"{'x' * 100}")
+    display.changed(job, None, [])
+    display.log_line("a-0", "10%\r20%\r100%")
+    display.close()
+
+
+def test_elsewhere_a_line_is_told_when_it_has_ended() -> None:
+    output = io.StringIO()
+    display = PlainDisplay(output)
+    display.log_draft("a-0", "10%")
+    display.log_line("a-0", "10%\r100%")
+    assert output.getvalue() == "a-0 | 100%\n"

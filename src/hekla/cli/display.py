@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.segment import Segments
     from rich.style import Style
+    from rich.text import Text
 
 _FLUSH_SECONDS = 0.05
+_MOST_DRAFTS = 8  # shown, so that the table stays on the screen
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 _PHASE_COLOURS = {"Completed": "green", "Failed": "red", "Aborted": "red", "Terminated": "red", "Running": "cyan"}
 
@@ -31,6 +33,9 @@ class Display(Protocol):
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None: ...
 
     def log_line(self, pod: str, line: str) -> None: ...
+
+    def log_draft(self, pod: str, draft: str) -> None:
+        """How far the pod has come with a line that has not ended."""
 
     def say(self, text: str) -> None:
         """A line of our own, between the job's."""
@@ -59,6 +64,9 @@ class PlainDisplay:
     def log_line(self, pod: str, line: str) -> None:
         self.say(f"{pod} | {printable(line)}")
 
+    def log_draft(self, pod: str, draft: str) -> None:
+        """Nothing is taken back where this is read: the line comes when it has ended."""
+
     def say(self, text: str) -> None:
         print(text, file=self._output, flush=True)
 
@@ -67,7 +75,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A table that redraws in place below the logs, which scroll by above it."""
+    """A table that redraws in place below the logs, which scroll by above it; between them, unfinished lines."""
 
     def __init__(self, console: Console, now: Callable[[], datetime]) -> None:
         from rich.live import Live
@@ -80,6 +88,7 @@ class LiveDisplay:
         self._group: Obj | None = None
         self._pods: list[Obj] = []
         self._styles: dict[str, Style] = {}
+        self._drafts: dict[str, str] = {}
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=False)
         self._live.start()
 
@@ -88,10 +97,15 @@ class LiveDisplay:
         self._live.refresh()
 
     def log_line(self, pod: str, line: str) -> None:
+        self._drafts.pop(pod, None)
         self._waiting.append((pod, printable(line)))
         # Each print redraws the table: many lines go out together.
         if self._flush_due is None:
             self._flush_due = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
+
+    def log_draft(self, pod: str, draft: str) -> None:
+        """Seen when the table is redrawn next."""
+        self._drafts[pod] = draft
 
     def say(self, text: str) -> None:
         self._flush()
@@ -152,8 +166,20 @@ class LiveDisplay:
             )
         code, sentence = waiting_reason(self._group, self._pods)
         if code and not is_finished(job):
-            return Group(table, Text(told_reason(code, sentence), style="yellow"))
-        return table
+            return Group(*self._draft_lines(), table, Text(told_reason(code, sentence), style="yellow"))
+        return Group(*self._draft_lines(), table)
+
+    def _draft_lines(self) -> list[Text]:
+        from rich.text import Text
+
+        # Copied at once: the table is redrawn by a thread of its own.
+        drafts = sorted((pod, printable(draft)) for pod, draft in self._drafts.copy().items())
+        lines = [Text.assemble((f"{pod} │ ", self._style(pod)), draft) for pod, draft in drafts[:_MOST_DRAFTS]]
+        if len(drafts) > _MOST_DRAFTS:
+            lines.append(Text(f"… and {len(drafts) - _MOST_DRAFTS} more"))
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return lines
 
 
 def _counts(rows: list[TaskRow], phase: str) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from hekla.api.batch import JOB_NAME, TASK_SPEC
 from hekla.api.kinds import EVENT, JOB, POD, POD_GROUP, Kind, Obj
 from hekla.api.meta import is_owned_by, labels_of, name_of, namespace_of, uid_of
+from hekla.cli.drafts import Drafts
 from hekla.cli.progress import is_finished, predecessor_reason
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
@@ -31,6 +32,9 @@ class Listener(Protocol):
 
     def log_line(self, pod: str, line: str) -> None:
         """A container wrote a line."""
+
+    def log_draft(self, pod: str, draft: str) -> None:
+        """A container has begun a line, or written it over, and may do so again: a progress bar, a question."""
 
     def warned(self, reason: str, message: str) -> None:
         """A controller complains about the job."""
@@ -215,13 +219,18 @@ class Follower:
     async def _read(self, pod: str, container: str, shown: str, query: dict[str, str], skip: int) -> int:
         """Tell lines until the log ends, without the first `skip`; how many lines were told."""
         path = f"{POD.path(self._namespace, pod, 'log')}?{urlencode({'container': container, **query})}"
-        told = 0
+        told, drafts = 0, Drafts()
         try:
-            async for line in self._client.stream_lines(path, accept="*/*"):
-                if skip > 0:
-                    skip -= 1
-                    continue
-                self._listener.log_line(shown, line.decode(errors="replace"))
+            async for chunk in self._client.stream_chunks(path, accept="*/*"):
+                lines = drafts.take(chunk)
+                skip, lines = max(0, skip - len(lines)), lines[skip:]
+                for line in lines:
+                    self._listener.log_line(shown, line.decode(errors="replace"))
+                told += len(lines)
+                if drafts.rest and not skip:
+                    self._listener.log_draft(shown, drafts.shown)
+            if drafts.rest and not skip:
+                self._listener.log_line(shown, drafts.rest.decode(errors="replace"))
                 told += 1
         except (ApiError, Disconnected) as error:
             if told:

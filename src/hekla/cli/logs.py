@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -17,6 +20,7 @@ from hekla.cli.absent import require_job
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.display import PlainDisplay, printable
+from hekla.cli.draft_line import DraftLine
 from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, waiting_reason
 from hekla.client.rest import Client
 from hekla.errors import ApiError, UsageError
@@ -62,7 +66,8 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
         if follow:
             from hekla.cli.follow import Follower, LogWish
 
-            await Follower(client, found, _LogsOnly(), logs=LogWish(task, timestamps, tail)).run()
+            with contextlib.closing(_LogsOnly()) as display:
+                await Follower(client, found, display, logs=LogWish(task, timestamps, tail)).run()
         else:
             await _print_all(client, found, connection.namespace, task, query)
 
@@ -75,6 +80,7 @@ class _LogsOnly(PlainDisplay):
         self._told = ""
         self._begun: bool | None = None  # whether any container has; None until its pods are known
         self._held_back: list[str] = []
+        self._draft_line = _draft_line()
 
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """The state is not asked for here; but who waits for a first line wants to know what the job waits for."""
@@ -97,10 +103,26 @@ class _LogsOnly(PlainDisplay):
             self.say(warning)
 
     def say(self, text: str) -> None:
+        if self._draft_line is not None:
+            self._draft_line.make_way()
         click.echo(text, err=True)
 
     def log_line(self, pod: str, line: str) -> None:
+        if self._draft_line is not None:
+            self._draft_line.make_way(pod)
         super().say(f"{pod} | {printable(line)}")
+
+    def log_draft(self, pod: str, draft: str) -> None:
+        if self._draft_line is not None:
+            self._draft_line.show(pod, f"{pod} | {printable(draft)}")
+
+    def close(self) -> None:
+        if self._draft_line is not None:
+            self._draft_line.leave()
+
+
+def _draft_line() -> DraftLine | None:
+    return DraftLine(sys.stdout, lambda: shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
 
 async def _print_all(client: Client, job: Obj, namespace: str, task: str, query: dict[str, object]) -> None:

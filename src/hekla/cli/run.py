@@ -235,6 +235,9 @@ class _Run:
     def log_line(self, pod: str, line: str) -> None:
         self._display.log_line(pod, line)
 
+    def log_draft(self, pod: str, draft: str) -> None:
+        self._display.log_draft(pod, draft)
+
     def warned(self, reason: str, message: str) -> None:
         if (reason, message) not in self._warnings:
             self._warnings.add((reason, message))

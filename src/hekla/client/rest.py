@@ -250,16 +250,18 @@ class Client:
         _check(answer)
         return answer
 
-    async def stream_lines(self, path: str, *, accept: str = "application/json") -> AsyncIterator[bytes]:
-        """The lines of a streamed answer as they come (followed logs), without their newline."""
-        async for lines in self.stream_many_lines(path, accept=accept):
-            for line in lines:
-                yield line
+    async def stream_chunks(self, path: str, *, accept: str) -> AsyncIterator[bytes]:
+        """A streamed answer as it comes (followed logs)."""
+        request = Request("GET", path, headers={**self._headers, "Accept": accept}, timeout=math.inf)
+        async with self.transport.stream(request) as answer:
+            _check(answer)
+            async for chunk in answer.chunks:
+                yield chunk
 
     async def stream_many_lines(
         self, path: str, *, accept: str = "application/json", timeout: float = math.inf
     ) -> AsyncGenerator[builtins.list[bytes], None]:
-        """The same, those that came together at once."""
+        """The lines of a streamed answer without their newline, those that came together at once."""
         request = Request("GET", path, headers={**self._headers, "Accept": accept}, timeout=timeout)
         async with self.transport.stream(request) as answer:
             _check(answer)
