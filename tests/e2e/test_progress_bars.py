@@ -42,8 +42,8 @@ def test_a_bar_is_given_while_it_is_drawn_and_read_back_as_it_was_written(cluste
     cluster.kubectl("apply", "-f", "-", stdin=_POD.replace("SCRIPT", json.dumps(_WAITING)))
     cluster.kubectl("wait", "pod/bar", "--for=condition=Ready", "--timeout=60s")
     kubectl = ["kubectl", "--kubeconfig", cluster.kubeconfig]
-    # Of itself `kubectl logs -f` waits for the end of each line; this is the same request.
-    path = "/api/v1/namespaces/default/pods/bar/log?follow=true"
+    # As our own commands ask on a terminal; `kubectl logs -f` waits for the end of each line by itself.
+    path = "/api/v1/namespaces/default/pods/bar/log?follow=true&unfinished=true"
     with subprocess.Popen([*kubectl, "get", "--raw", path], stdout=subprocess.PIPE) as following:
         assert following.stdout is not None
         assert os.read(following.stdout.fileno(), 100) == b"\r 12%"
@@ -52,6 +52,17 @@ def test_a_bar_is_given_while_it_is_drawn_and_read_back_as_it_was_written(cluste
         assert following.communicate(timeout=60)[0] == b"\r100%\nend"
     assert subprocess.check_output([*kubectl, "logs", "bar"]) == b"\r 12%\r100%\nend"
     assert subprocess.check_output([*kubectl, "logs", "-f", "bar"]) == b"\r 12%\r100%\nend"
+
+
+def test_who_does_not_ask_for_unfinished_lines_is_given_each_whole(cluster: LocalCluster) -> None:
+    wait = "until [ -e /done ]; do sleep 0.1; done"
+    mixed = f"printf ' 12%%' >&2; {wait}; echo loss; printf '\\r100%%\\n' >&2; printf end"
+    cluster.kubectl("apply", "-f", "-", stdin=_POD.replace("SCRIPT", json.dumps(mixed)).replace("bar", "mixed"))
+    cluster.kubectl("wait", "pod/mixed", "--for=condition=Ready", "--timeout=60s")
+    command = ["kubectl", "--kubeconfig", cluster.kubeconfig, "logs", "-f", "mixed"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as following:
+        cluster.kubectl("exec", "mixed", "--", "touch", "/done")
+        assert following.communicate(timeout=60)[0] == b"loss\n 12%\r100%\nend"
 
 
 def test_who_follows_a_job_on_a_terminal_sees_its_bar_grow(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ _MAKING_PODS = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTIN
 
 
 class Display(Protocol):
+    @property
+    def draws_drafts(self) -> bool: ...
+
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None: ...
 
     def log_line(self, pod: str, line: str) -> None: ...
@@ -46,6 +49,8 @@ class Display(Protocol):
 
 class PlainDisplay:
     """One line a change, no control characters: for files, pipes and CI logs."""
+
+    draws_drafts = False
 
     def __init__(self, output: TextIO = sys.stdout) -> None:
         self._output = output
@@ -76,6 +81,8 @@ class PlainDisplay:
 
 class LiveDisplay:
     """A table that redraws in place below the logs, which scroll by above it; between them, unfinished lines."""
+
+    draws_drafts = True
 
     def __init__(self, console: Console, now: Callable[[], datetime]) -> None:
         from rich.live import Live

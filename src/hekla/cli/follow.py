@@ -27,6 +27,10 @@ _LONGEST_DELAY = 2.0
 
 
 class Listener(Protocol):
+    @property
+    def draws_drafts(self) -> bool:
+        """Whether it has a use for lines that have not ended."""
+
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """Something of the job is different now."""
 
@@ -199,6 +203,9 @@ class Follower:
         written, delay = 0, 0.05
         while True:
             query = {"follow": "true", **_query(wish)}
+            if self._listener.draws_drafts:
+                # Ours alone: others' servers pass over it and give whole lines.
+                query["unfinished"] = "true"
             if written and "tailLines" in query:
                 # What came meanwhile cannot be told from what was there: show what comes from now on.
                 query["tailLines"] = "0"

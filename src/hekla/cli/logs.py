@@ -81,6 +81,7 @@ class _LogsOnly(PlainDisplay):
         self._begun: bool | None = None  # whether any container has; None until its pods are known
         self._held_back: list[str] = []
         self._draft_line = _draft_line()
+        self.draws_drafts = self._draft_line is not None
 
     def changed(self, job: Obj, group: Obj | None, pods: list[Obj]) -> None:
         """The state is not asked for here; but who waits for a first line wants to know what the job waits for."""

@@ -235,6 +235,10 @@ class _Run:
     def log_line(self, pod: str, line: str) -> None:
         self._display.log_line(pod, line)
 
+    @property
+    def draws_drafts(self) -> bool:
+        return self._display.draws_drafts
+
     def log_draft(self, pod: str, draft: str) -> None:
         self._display.log_draft(pod, draft)
 

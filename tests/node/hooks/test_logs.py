@@ -114,7 +114,7 @@ def test_a_line_in_pieces_has_one_time_and_counts_once(tmp_path: Path) -> None:
     assert asyncio.run(everything(directory, since_time=late)) == b"10%\r20%\r100%\nname?"
 
 
-def test_who_follows_sees_a_line_before_its_end(tmp_path: Path) -> None:
+def a_running_bar(tmp_path: Path) -> tuple[PodDirectory, shim_streams.Log]:
     directory = a_place(tmp_path)
     log = shim_streams.Log(str(directory.log("main", 0)))
     log.write_lines(b"stdout", b"begun\n")
@@ -122,9 +122,32 @@ def test_who_follows_sees_a_line_before_its_end(tmp_path: Path) -> None:
     us = records.process_id(os.getpid())
     started = {"shim": us, "container": us, "startedAt": "2030-01-01T00:00:00Z"}
     records.write(str(directory.attempt("main", 0) / "started.json"), started)
+    return directory, log
+
+
+def test_who_follows_is_given_lines_whole_and_none_inside_another(tmp_path: Path) -> None:
+    directory, log = a_running_bar(tmp_path)
 
     async def follow() -> None:
         following = read_log(directory, "main", LogOptions(follow=True), SystemClock())
+        async with asyncio.timeout(60):
+            assert await anext(following) == b"begun\n"
+            log.write_lines(b"stderr", b"loss\n")
+            assert await anext(following) == b"loss\n"
+            log.write_lines(b"stdout", b"\r100%\n")
+            assert await anext(following) == b"10%\r100%\n"
+            log.write_piece(b"stdout", b"name?")
+            directory.write_exit("main", 0, {"code": 0})
+            assert b"".join([piece async for piece in following]) == b"name?"
+
+    asyncio.run(follow())
+
+
+def test_who_asks_for_it_sees_a_line_before_its_end(tmp_path: Path) -> None:
+    directory, log = a_running_bar(tmp_path)
+
+    async def follow() -> None:
+        following = read_log(directory, "main", LogOptions(follow=True, unfinished=True), SystemClock())
         async with asyncio.timeout(60):
             assert await anext(following) == b"begun\n10%"
             log.write_piece(b"stdout", b"\r20%")

@@ -3,9 +3,9 @@
 Each record on disk is `<time> <stream> <F|P> <text>`; P marks a piece whose line goes on. The
 newest file is `log`, older ones are `log.1` and so on; the shim renames them when one is full.
 
-What is there already is given line by line, in the order in which they ended: pieces of one stream are
-never torn apart by lines of the other. Who follows is given each piece when it comes, as a terminal
-would be.
+Lines are given whole, in the order in which they ended: pieces of one stream are never torn apart by
+lines of the other. Who follows may ask for `unfinished` ones, and is then given each piece when it comes,
+as a terminal would be.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class LogOptions:
     since_seconds: int | None = None
     since_time: datetime | None = None
     limit_bytes: int | None = None
+    unfinished: bool = False
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> LogOptions:
@@ -53,6 +54,7 @@ class LogOptions:
             since_seconds=_number(query, "sinceSeconds"),
             since_time=parse_timestamp(query["sinceTime"]) if query.get("sinceTime") else None,
             limit_bytes=_number(query, "limitBytes"),
+            unfinished=_flag(query, "unfinished"),
         )
 
     def since(self, now: datetime) -> datetime | None:
@@ -87,16 +89,22 @@ async def _read_and_follow(
     reader: _Reader, directory: PodDirectory, container: str, number: int, options: LogOptions, clock: Clock
 ) -> AsyncIterator[bytes]:
     since = options.since(clock.now())
-    lines = _joined(await asyncio.to_thread(reader.read))
+    goes_on = options.follow and not options.previous
+    joining = _Lines()
+    lines = joining.take(await asyncio.to_thread(reader.read))
+    if options.unfinished or not goes_on:
+        lines += joining.rest()
     if since is not None:
         lines = [line for line in lines if _is_after(line, since)]
     if options.tail_lines is not None:
         lines = lines[max(0, len(lines) - options.tail_lines) :]
     shown = _Shown(options.timestamps)
     yield shown.text(lines)
-    if options.follow and not options.previous:
+    if goes_on:
         async for data in _growth(directory, container, number, reader):
-            yield shown.text(_records(data))
+            yield shown.text(_records(data) if options.unfinished else joining.take(data))
+        if not options.unfinished:
+            yield shown.text(joining.rest())
 
 
 async def _growth(directory: PodDirectory, container: str, number: int, reader: _Reader) -> AsyncIterator[bytes]:
@@ -209,24 +217,33 @@ def _records(data: bytes) -> list[bytes]:
     return io.BytesIO(data).readlines()
 
 
-def _joined(data: bytes) -> list[bytes]:
-    """One record a line, with the time of its last piece; at the end what is unfinished, marked as such."""
-    records = _records(data)
-    if b" P " not in data:
-        return records
-    lines: list[bytes] = []
-    pieces: dict[bytes, list[bytes]] = {}
-    times: dict[bytes, bytes] = {}
-    for record in records:
-        time, stream, tag, text = record.split(b" ", 3)
-        if tag == b"P":
-            pieces.setdefault(stream, []).append(text.removesuffix(b"\n"))
-            times[stream] = time
-        elif stream in pieces:
-            lines.append(b"%b %b F %b%b" % (time, stream, b"".join(pieces.pop(stream)), text))
-        else:
-            lines.append(record)
-    return lines + [b"%b %b P %b\n" % (times[stream], stream, b"".join(texts)) for stream, texts in pieces.items()]
+class _Lines:
+    """Records joined to one for each line, with the time of its last piece."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[bytes, list[bytes]] = {}
+        self._times: dict[bytes, bytes] = {}
+
+    def take(self, data: bytes) -> list[bytes]:
+        """The lines that end here."""
+        records = _records(data)
+        if not self._pieces and b" P " not in data:
+            return records
+        lines: list[bytes] = []
+        for record in records:
+            time, stream, tag, text = record.split(b" ", 3)
+            if tag == b"P":
+                self._pieces.setdefault(stream, []).append(text.removesuffix(b"\n"))
+                self._times[stream] = time
+            elif stream in self._pieces:
+                lines.append(b"%b %b F %b%b" % (time, stream, b"".join(self._pieces.pop(stream)), text))
+            else:
+                lines.append(record)
+        return lines
+
+    def rest(self) -> list[bytes]:
+        """What has not ended, marked as such."""
+        return [b"%b %b P %b\n" % (self._times[one], one, b"".join(texts)) for one, texts in self._pieces.items()]
 
 
 class _Shown:
