@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,22 @@ def test_files_and_their_bytes_are_counted_but_not_what_python_compiled(view: Pa
 @pytest.mark.parametrize("folder", ["/", "", "/no/such/folder", "/usr", "/etc"])
 def test_where_there_is_nothing_nothing_is_told(view: Path, folder: str) -> None:
     assert left_files(str(view.parents[1]), folder) == {}
+
+
+def test_folders_too_deep_to_be_looked_through_cost_nothing_but_the_count(view: Path) -> None:
+    (view / "log").write_bytes(bytes(24))
+    descriptor = os.open(view, os.O_PATH)
+    for _ in range(1100):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_PATH, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    try:
+        left_files(str(view.parents[1]), "/usr")
+    finally:
+        # Deeper than pytest's own clean-up goes.
+        subprocess.run(["rm", "-rf", view], check=True)
 
 
 def test_a_link_in_the_folders_place_is_not_followed(view: Path) -> None:

@@ -27,12 +27,15 @@ def left_files(scratch: str, folder: str) -> UsedRecord:
         return {}
     try:
         return _count(top)
+    except (OSError, RecursionError):
+        # Too deep to be looked through; that must not cost the container the record of its end.
+        return {}
     finally:
         os.close(top)
 
 
 def _count(top: int) -> UsedRecord:
-    files = size = 0
+    files = size = seen = 0
     for _, folders, names, directory in os.fwalk(".", dir_fd=top):
         folders[:] = [name for name in folders if name != _NOBODYS]
         for name in names:
@@ -43,6 +46,7 @@ def _count(top: int) -> UsedRecord:
             # A file that was deleted is remembered as a device.
             if stat.S_ISREG(found.st_mode):
                 files, size = files + 1, size + found.st_size
-        if files >= _MOST:
+        seen += 1 + len(names)
+        if seen >= _MOST:
             break
     return {"filesLeft": files, "bytesLeft": size} if files else {}

@@ -143,6 +143,27 @@ def test_who_follows_is_given_lines_whole_and_none_inside_another(tmp_path: Path
     asyncio.run(follow())
 
 
+def test_a_line_that_never_ends_is_not_held_back_for_ever(tmp_path: Path) -> None:
+    directory, log = a_running_bar(tmp_path)
+    written = b"10%"
+
+    async def follow() -> None:
+        nonlocal written
+        following = read_log(directory, "main", LogOptions(follow=True), SystemClock())
+        async with asyncio.timeout(60):
+            assert await anext(following) == b"begun\n"
+            for _ in range(100):
+                log.write_piece(b"stdout", b"x" * 16_000)
+                written += b"x" * 16_000
+            found = await anext(following)
+            assert len(found) > 1 << 20
+            log.write_lines(b"stdout", b"end\n")
+            directory.write_exit("main", 0, {"code": 0})
+            assert found + b"".join([piece async for piece in following]) == written + b"end\n"
+
+    asyncio.run(follow())
+
+
 def test_who_asks_for_it_sees_a_line_before_its_end(tmp_path: Path) -> None:
     directory, log = a_running_bar(tmp_path)
 

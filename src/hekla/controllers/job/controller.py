@@ -262,7 +262,7 @@ class JobController:
         except HeklaError:
             self._robbed.add(job.key)
             raise
-        return found is not None and uid_of(found) == job.uid
+        return found is not None and uid_of(found) == job.uid and not is_deleting(found)
 
     async def _begun(self, scene: Scene) -> Scene:
         """The same with a Job that is Pending at least."""

@@ -22,5 +22,9 @@ async def work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[None]], l
         except (HeklaError, OSError) as error:
             delay = queue.retry(key)
             log.debug("will look again", key=key, seconds=delay, error=error)
+        except Exception:
+            # One odd object must not end what looks after all the others.
+            queue.retry(key)
+            log.exception("look broke", key=key)
         finally:
             queue.done(key)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import os
 import select
 from collections.abc import AsyncIterator, Mapping
@@ -30,6 +31,7 @@ from hekla.node.shim_streams import LOG_FILES
 from hekla.node.syscalls import watch_directory
 
 _CHUNK = 64 * 1024
+_MOST_HELD_BACK = 1 << 20  # of a line that does not end, while somebody follows
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ async def _read_and_follow(
     yield shown.text(lines)
     if goes_on:
         async for data in _growth(directory, container, number, reader):
-            yield shown.text(_records(data) if options.unfinished else joining.take(data))
+            yield shown.text(_records(data) if options.unfinished else joining.take(data, most=_MOST_HELD_BACK))
         if not options.unfinished:
             yield shown.text(joining.rest())
 
@@ -223,9 +225,10 @@ class _Lines:
     def __init__(self) -> None:
         self._pieces: dict[bytes, list[bytes]] = {}
         self._times: dict[bytes, bytes] = {}
+        self._held: dict[bytes, int] = {}  # bytes of these pieces
 
-    def take(self, data: bytes) -> list[bytes]:
-        """The lines that end here."""
+    def take(self, data: bytes, *, most: float = math.inf) -> list[bytes]:
+        """The lines that end here. Of one that has grown longer than `most` bytes, what there is, marked as a piece."""
         records = _records(data)
         if not self._pieces and b" P " not in data:
             return records
@@ -235,7 +238,12 @@ class _Lines:
             if tag == b"P":
                 self._pieces.setdefault(stream, []).append(text.removesuffix(b"\n"))
                 self._times[stream] = time
+                self._held[stream] = self._held.get(stream, 0) + len(text)
+                if self._held[stream] > most:
+                    lines.append(b"%b %b P %b\n" % (time, stream, b"".join(self._pieces.pop(stream))))
+                    self._held[stream] = 0
             elif stream in self._pieces:
+                self._held[stream] = 0
                 lines.append(b"%b %b F %b%b" % (time, stream, b"".join(self._pieces.pop(stream)), text))
             else:
                 lines.append(record)
