@@ -149,6 +149,11 @@ def test_of_those_behind_only_so_many_are_worked_on_at_a_time_and_those_ahead_do
         queue.done("e")
         await asyncio.sleep(1)
         assert taken[5:] == []
+        queue.add("g")
+        queue.add("h")
+        queue.widen(4)
+        await asyncio.sleep(1)
+        assert taken[5:] == ["f", "g"]
         for worker in workers:
             worker.cancel()
 

@@ -30,6 +30,7 @@ from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.client.transport import Transport
 from hekla.clock import LoopClock
 from hekla.errors import UsageError
 from hekla.scheduler.scheduler import SchedulerSettings, run
@@ -60,16 +61,22 @@ class Stage:
                 await self.add_pod({"name": f"{group['name']}-t-{number}", "cpu": 1, **pod}, group["name"])
 
     def start(self, settings: SchedulerSettings | None = None, *, batches: bool = True) -> Line:
-        self.line = Line(InProcessTransport(self._app), batches=batches)
+        self.line = Line(self.connection(), batches=batches)
+        self.start_on(self.line, settings)
+        return self.line
+
+    def connection(self) -> Transport:
+        return InProcessTransport(self._app)
+
+    def start_on(self, transport: Transport, settings: SchedulerSettings | None = None) -> None:
         self._task = asyncio.create_task(
             run(
-                Client(self.line),
+                Client(transport),
                 clock=self._clock,
                 rng=random.Random(1),
                 settings=settings or SchedulerSettings(),
             )
         )
-        return self.line
 
     async def stop(self) -> None:
         assert self._task is not None

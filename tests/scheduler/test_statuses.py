@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
+import pytest
 
 from hekla.api.kinds import EVENT, NODE, POD, POD_GROUP
 from hekla.api.meta import annotations_of, name_of, revision_of
 from hekla.api.reasons import REASON_ANNOTATION
 from hekla.client.recorder import Recorder
+from hekla.client.transport import Answer, Request
 from hekla.scheduler.config import default_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.rows import Condition
@@ -26,6 +28,7 @@ from hekla.scheduler.trial.objects import queue_object
 from tests.apiserver.rig import Rig, with_server
 from tests.scheduler.test_cache import made, pod, small_cache
 from tests.scheduler.test_scheduler import Stage, on_stage
+from tests.transports import Counting, Relay
 
 
 def test_a_queue_that_is_gone_is_forgotten() -> None:
@@ -251,5 +254,34 @@ def test_that_a_gang_may_enter_is_written_before_what_others_have_come_to() -> N
         phases = [(name_of(group), group["status"]["phase"]) for group in written]
         assert phases[0] == ("new", "Inqueue")
         assert sorted(phases[1:]) == [("r0", "Running"), ("r1", "Running"), ("r2", "Running")]
+
+    on_stage(script)
+
+
+class OfGroups(Counting):
+    """Notes how many writes of PodGroups are under way at a time; each takes a while."""
+
+    async def send(self, request: Request) -> Answer:
+        if not (request.writes and POD_GROUP.plural in request.path):
+            return await Relay.send(self, request)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0.1)
+        self.in_flight -= 1
+        return await Relay.send(self, request)
+
+
+@pytest.mark.parametrize(("batches", "most"), [(True, 16), (False, 4)])
+def test_what_has_only_to_be_told_is_written_by_few_requests_at_a_time(batches: bool, most: int) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1"}]})
+        runs = {"node": "n1", "phase": "Running"}
+        await stage.add({"groups": [{"name": f"r{number}", "min": 1, "pods": [runs]} for number in range(40)]})
+        line = OfGroups(stage.connection(), batches=batches)
+        stage.start_on(line)
+        await asyncio.sleep(10.0)
+        groups = (await stage.client.list(POD_GROUP)).items
+        assert {group["status"]["phase"] for group in groups} == {"Running"}
+        assert line.most_in_flight == most
 
     on_stage(script)

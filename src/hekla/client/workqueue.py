@@ -100,6 +100,12 @@ class WorkQueue(Generic[K]):
         if key in self._waiting:
             self._stand_in_line(key)
 
+    def widen(self, most_behind: int) -> None:
+        """So many of those that did not go ahead may be worked on at a time from now on."""
+        more, self._most_behind = most_behind - self._most_behind, most_behind
+        for _ in range(more):
+            self._wake_worker()
+
     def close(self) -> None:
         """Cancel all timers."""
         for timer in self._timers.values():

@@ -54,6 +54,7 @@ V = TypeVar("V")
 
 log = get_logger("scheduler")
 
+_TOLD_AT_A_TIME = 4  # each a request of its own
 _REMEMBERED = 20_000  # writes, Events, and gangs that lack pods
 _ERROR = "SchedulerError"
 
@@ -114,9 +115,9 @@ class Statuses:
         # pods would come late.
         self._writers = 4 * in_flight
         self._wake = wake
-        # What has only to be told must not keep the server from what somebody waits for, bindings above all. Fewer at a
-        # time would cost more than they save where many go in one request.
-        self._due: WorkQueue[_Key] = WorkQueue(most_behind=max(1, in_flight // 4))
+        # What has only to be told must not keep the server from what somebody waits for, bindings above all.
+        self._due: WorkQueue[_Key] = WorkQueue(most_behind=_TOLD_AT_A_TIME)
+        self._told_together = max(_TOLD_AT_A_TIME, in_flight // 4)
         self._wishes: dict[_Key, _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
         self._filled: OrderedDict[str, int] = OrderedDict()  # pods of gangs that lack some and have stopped growing
@@ -128,6 +129,7 @@ class Statuses:
         """Write until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._widen_if_joined())
                 for _ in range(self._writers):
                     tasks.create_task(self._write_for_ever())
         finally:
@@ -233,6 +235,17 @@ class Statuses:
         else:
             self._wishes[key] = wish
             self._due.add_after(key, when.at - now, ahead=ahead)
+
+    async def _widen_if_joined(self) -> None:
+        """Where many writes go in one request, few at a time would cost more than they save."""
+        while True:
+            try:
+                if await self._client.offers_batches():
+                    self._due.widen(self._told_together)
+            except (ApiError, Disconnected):
+                await asyncio.sleep(self._times.period)
+            else:
+                return
 
     async def _write_for_ever(self) -> None:
         while True:
