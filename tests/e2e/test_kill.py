@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.local_cluster import LocalCluster, mounts_of, processes_of, running
+from tests.e2e.local_cluster import HEKLA, LocalCluster, clean_environment, mounts_of, processes_of, running
 from tests.eventually import eventually
 
 JOB = """
@@ -118,3 +119,16 @@ def test_status_and_down_tell_what_a_killed_cluster_left(data_dir: Path) -> None
         assert "3 pods" in ended
         assert "No cluster is running" in cluster.hekla("status", check=False).stdout
         assert not mounts_of(data_dir)
+
+
+def test_nothing_of_a_run_outlives_it_though_all_its_processes_are_killed(tmp_path: Path, data_dir: Path) -> None:
+    cluster = LocalCluster(data_dir)
+    (tmp_path / "job.yaml").write_text(JOB)
+    command = [HEKLA, "run", tmp_path / "job.yaml", "--data-dir", data_dir]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=clean_environment()) as run:
+        eventually(cluster.kubeconfig.exists, what="a kubeconfig")
+        eventually(lambda: phases(cluster) == ["Running"] * 3, what="three pods run")
+        for pid in (run.pid, cluster.supervisor(), *(part["pid"] for part in cluster.components().values())):
+            os.kill(pid, signal.SIGKILL)
+    eventually(lambda: processes_of(data_dir) == [], what="nothing is left of it")
+    assert not mounts_of(data_dir)

@@ -34,6 +34,7 @@ from hekla.client.kubeconfig import Access, connect
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.node.directory import PodDirectory
+from hekla.node.records import process_id
 from tests.eventually import LIMIT_SECONDS
 
 ACCOUNTS = ["root", "user"] if os.geteuid() == 0 else ["user"]
@@ -62,14 +63,18 @@ class Rig:
         return self.home / "node"
 
     async def start_agent(self, *, isolation: str = "namespaces", **settings: Any) -> None:
-        """Return when the node is ready. `settings` are NodeSettings', as far as they fit into JSON."""
+        """Return when the node is ready. `settings` are NodeSettings', as far as they fit into JSON.
+
+        Its pods outlive the node, as anywhere, but not the tests, though these be killed.
+        """
+        given = {"isolation": isolation, "ends_with": process_id(os.getpid()), **settings}
         command = [
             *self.inside,
             *as_account(self.account),
             str(_AGENT),
             str(self.home / "api.sock"),
             str(self.data_dir),
-            json.dumps({"isolation": isolation, **settings}, default=str),
+            json.dumps(given, default=str),
         ]
         self.agent = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, env=environment(self.home) | self.variables, cwd="/"

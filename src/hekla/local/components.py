@@ -23,6 +23,7 @@ from hekla.errors import Misuse, UsageError
 from hekla.local.layout import Layout, default_images
 from hekla.local.roles import ROLES, component_user
 from hekla.local.supervisor import Component, Ready
+from hekla.node.records import process_id
 
 if TYPE_CHECKING:
     from hekla.apiserver.access.user import User
@@ -61,6 +62,8 @@ class ClusterSettings:
     log_level: str = "info"
     hidden: tuple[Path, ...] = ()
     """Files pods must not see, beside the data dir: copies of the kubeconfig."""
+    private: bool = False
+    """Somebody's for one run: not even its pods may outlive its supervisor, however that ends."""
     temporary: bool = False
     """The data dir goes when the cluster does."""
 
@@ -190,6 +193,7 @@ def node(
     layout: Layout, credentials: Credentials, settings: ClusterSettings, port: int, index: int, cpu: str, memory: str
 ) -> Component:
     name = node_names(settings)[index]
+    ends_with = process_id(os.getpid()) if settings.private else None
 
     async def run(ready: Ready) -> None:
         from hekla.node import agent
@@ -212,6 +216,7 @@ def node(
             images=settings.image_table(),
             runtime=settings.runtime,
             api_server=("127.0.0.1", port),
+            ends_with=ends_with,
         )
         async with _client(layout, credentials, "node", f"/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))

@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from hekla.errors import HeklaError, UsageError
@@ -90,7 +90,7 @@ def launch_cluster(settings: ClusterSettings, *, outlives_us: bool) -> LaunchedC
         os.close(read_end)
         if not outlives_us:
             stop_with_parent(parent)
-        _supervise(settings, layout, write_end)
+        _supervise(replace(settings, private=not outlives_us), layout, write_end)
     os.close(write_end)
     return LaunchedCluster(pid, read_end)
 

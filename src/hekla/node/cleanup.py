@@ -18,8 +18,9 @@ from hekla.node.hooks.cgroups import recorded_cgroups
 from hekla.node.hooks.volumes import secret_root
 from hekla.node.kept_logs import keep_logs
 from hekla.node.runtime import Reason
-from hekla.node.switch import LOCK, RECORD, SOCKET
+from hekla.node.switch import RECORD, SOCKET
 from hekla.node.uplink import undo
+from hekla.node.warden import dismiss_warden
 
 _KILL_SECONDS = 10.0
 
@@ -39,21 +40,27 @@ def sweep(data_dir: Path) -> SweepReport:
     Those stay so that the next node can say what became of the pods, and never runs again what must run once.
     No agent may be running.
     """
+    # The switch first: a sandbox that it is just making would come after we have looked.
+    _end_switch(data_dir)
     report = _end_all(all_pods(data_dir))
     cgroups = recorded_cgroups(data_dir)
     if cgroups is not None:
         cgroups.remove()
+    if data_dir.is_dir():
+        remove_tree(secret_root(data_dir))
+    # It is there for the case that we come to no end.
+    dismiss_warden(data_dir)
+    return report
+
+
+def _end_switch(data_dir: Path) -> None:
     switch = records.read(str(data_dir / RECORD))
     if switch:
         _kill(switch["process"])
         if switch.get("keeper"):
             _wait(switch["keeper"])
     undo(data_dir)
-    for name in (SOCKET, LOCK):
-        (data_dir / name).unlink(missing_ok=True)
-    if data_dir.is_dir():
-        remove_tree(secret_root(data_dir))
-    return report
+    (data_dir / SOCKET).unlink(missing_ok=True)
 
 
 def sweep_others(data_dir: Path, nodes: Collection[str]) -> SweepReport:
@@ -70,11 +77,17 @@ def sweep_others(data_dir: Path, nodes: Collection[str]) -> SweepReport:
 def _end_all(pods: Sequence[PodDirectory]) -> SweepReport:
     containers, left = 0, []
     for directory in pods:
-        ended, survivors = kill_containers(directory, Reason.SHUTDOWN, "the node was stopped while the container ran")
-        containers += ended
-        left += survivors
-        kill_sandbox(directory)
-        directory.remove_scratch()
+        kill_sandbox(directory)  # first: without it no container is started any more
+        try:
+            ended, survivors = kill_containers(
+                directory, Reason.SHUTDOWN, "the node was stopped while the container ran"
+            )
+            containers += ended
+            left += survivors
+            directory.remove_scratch()
+        except OSError as error:
+            # What one pod's folder refuses (a full disk, say) must not leave others running.
+            left.append(f"{directory.uid}: {error}")
     return SweepReport(len(pods), containers, tuple(left))
 
 
@@ -116,6 +129,7 @@ def kill_containers(directory: PodDirectory, reason: str, message: str) -> tuple
         # The shim writes how the container ended and then goes by itself.
         if not _wait(attempt.started["shim"]) and not _kill(attempt.started["shim"]):
             survivors.append(f"{directory.uid}/{name}")
+    for name, attempt in running:
         record = directory.exit_record(name, attempt.number) or {"code": 137, "startedAt": attempt.started_at}
         record["reason"], record["message"] = reason, message
         directory.write_exit(name, attempt.number, record)

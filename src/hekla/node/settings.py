@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from hekla.node.records import ProcessId
 from hekla.node.uplink import Outgoing
 
 Runtime = Literal["machine", "podman"]
@@ -38,4 +39,5 @@ class NodeSettings:
     outgoing: Outgoing = "none"  # whether pods reach what the machine reaches (`uplink.py`)
     isolation: Isolation = "auto"
     storage_period: float = 2.0  # seconds between two looks at what pods have written
+    ends_with: ProcessId | None = None  # a process that no pod may outlive (`warden.py`); None: pods outlive everybody
     labels: dict[str, str] = field(default_factory=dict)
