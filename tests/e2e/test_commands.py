@@ -105,6 +105,21 @@ def test_pods_of_other_workloads_are_listed_by_the_queue_they_ask_for(cluster: L
     cluster.kubectl("delete", "pod", "bare", "--now")
 
 
+def test_several_jobs_are_suspended_resumed_and_deleted_at_once(cluster: LocalCluster) -> None:
+    for name in ("first", "second"):
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job(name, make.task("worker", 0))))
+    for verb, said in (("suspend", "{}: suspending"), ("resume", "{}: resuming"), ("delete", "{} deleted")):
+        done = cluster.hekla("job", verb, "first", "nobody", "second", "first", check=False)
+        told = [f"job.batch.volcano.sh/{said.format(name)}" for name in ("first", "second")]
+        assert (done.returncode, done.stdout.splitlines()) == (1, told)
+        assert done.stderr.strip() == f'error: Failed to {verb} job: jobs.batch.volcano.sh "nobody" not found'
+    eventually(lambda: not cluster.names("vcjob"))
+    done = cluster.hekla("queue", "delete", "nowhere", "nobody", check=False)
+    nowhere, nobody = done.stderr.splitlines()
+    assert nowhere == 'error: Failed to delete queue: queues.scheduling.volcano.sh "nowhere" not found'
+    assert nobody == 'queues.scheduling.volcano.sh "nobody" not found'
+
+
 def test_vcctl_asks_for_the_resume_of_a_job_that_has_ended_and_hekla_refuses(cluster: LocalCluster) -> None:
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job("over", make.task("worker", 0))))
     job = json.dumps({"status": {"state": {"phase": "Completed"}}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -12,7 +13,17 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
 from hekla.cli.manifest import read_manifest
-from hekla.cli.named import chosen_name, confirm, delete_one, name_argument, print_one, read_all, read_one
+from hekla.cli.named import (
+    chosen_name,
+    confirm,
+    delete_one,
+    for_each_named,
+    name_argument,
+    names_argument,
+    print_one,
+    read_all,
+    read_one,
+)
 from hekla.cli.output import age, print_table
 from hekla.cli.parameters import all_namespaces_option
 from hekla.cli.submit import check_documents, create_document
@@ -115,17 +126,20 @@ def _group(kind: Kind, show: Any) -> click.Group:
             return
         print_one(read_one(cluster, kind, chosen_name(name, name_flag, f"{word} name is mandatory")), style)
 
-    @group.command("delete", help=f"Delete one.\n\n\b\nExample:  hekla {word} delete NAME")
+    @group.command("delete", help=f"Delete one or several.\n\n\b\nExample:  hekla {word} delete NAME")
     @cluster_options
-    @name_argument(kind)
+    @names_argument(kind)
     @failing_as(f"delete {word}")
-    def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-        name = chosen_name(name, name_flag, f"{word} name must be specified")
-        delete_one(cluster, kind, name)
-        vcctl = f"Deleted {kind.kind}: {cluster.connection().namespace}/{name}"
-        confirm(f"{word}.flow.volcano.sh/{name} deleted", vcctl=vcctl)
+    def delete(cluster: ClusterOptions, names: tuple[str, ...], name_flag: str) -> None:
+        for_each_named(names, name_flag, f"{word} name must be specified", partial(_delete, cluster, kind, word))
 
     return group
+
+
+def _delete(cluster: ClusterOptions, kind: Kind, word: str, name: str) -> None:
+    delete_one(cluster, kind, name)
+    vcctl = f"Deleted {kind.kind}: {cluster.connection().namespace}/{name}"
+    confirm(f"{word}.flow.volcano.sh/{name} deleted", vcctl=vcctl)
 
 
 jobflow = _group(JOB_FLOW, _print_flows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,17 @@ from hekla.cli.go_flags import GoGroup
 from hekla.cli.job_table import job_table
 from hekla.cli.left_files import left_files
 from hekla.cli.manifest import Document, read_manifest
-from hekla.cli.named import chosen_name, confirm, issue_command, name_argument, own_pods, pods_by_name, queue_names
+from hekla.cli.named import (
+    chosen_name,
+    confirm,
+    for_each_named,
+    issue_command,
+    name_argument,
+    names_argument,
+    own_pods,
+    pods_by_name,
+    queue_names,
+)
 from hekla.cli.output import age, print_document, print_table
 from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.progress import (
@@ -254,15 +265,19 @@ def _event_row(event: Obj, now: Any) -> list[str]:
 
 @job.command("delete")
 @cluster_options
-@name_argument(JOB)
+@names_argument(JOB)
 @failing_as("delete job")
-def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-    """Delete a job and everything it made.
+def delete(cluster: ClusterOptions, names: tuple[str, ...], name_flag: str) -> None:
+    """Delete jobs and everything they made.
 
     \b
     Example:  hekla job delete hello-gang
     """
-    name = chosen_name(name, name_flag, "job name is mandatory to delete a particular job")
+    complaint = "job name is mandatory to delete a particular job"
+    for_each_named(names, name_flag, complaint, partial(_delete, cluster))
+
+
+def _delete(cluster: ClusterOptions, name: str) -> None:
     connection = cluster.connection()
 
     async def work(client: Client) -> None:
@@ -275,33 +290,33 @@ def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
 
 @job.command("suspend")
 @cluster_options
-@name_argument(JOB)
+@names_argument(JOB)
 @failing_as("suspend job")
-def suspend(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-    """Abort a job; it can be resumed.
+def suspend(cluster: ClusterOptions, names: tuple[str, ...], name_flag: str) -> None:
+    """Abort jobs; they can be resumed.
 
     \b
     Example:  hekla job suspend hello-gang
     """
-    name = chosen_name(name, name_flag, "job name is mandatory to suspend a particular job")
-    _issue(cluster, name, JobAction.ABORT_JOB, "suspending")
+    complaint = "job name is mandatory to suspend a particular job"
+    for_each_named(names, name_flag, complaint, partial(_issue, cluster, JobAction.ABORT_JOB, "suspending"))
 
 
 @job.command("resume")
 @cluster_options
-@name_argument(JOB)
+@names_argument(JOB)
 @failing_as("resume job")
-def resume(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-    """Start an aborted job again.
+def resume(cluster: ClusterOptions, names: tuple[str, ...], name_flag: str) -> None:
+    """Start aborted jobs again.
 
     \b
     Example:  hekla job resume hello-gang
     """
-    name = chosen_name(name, name_flag, "job name is mandatory to resume a particular job")
-    _issue(cluster, name, JobAction.RESUME_JOB, "resuming")
+    complaint = "job name is mandatory to resume a particular job"
+    for_each_named(names, name_flag, complaint, partial(_issue, cluster, JobAction.RESUME_JOB, "resuming"))
 
 
-def _issue(cluster: ClusterOptions, name: str, action: JobAction, doing: str) -> None:
+def _issue(cluster: ClusterOptions, action: JobAction, doing: str, name: str) -> None:
     connection = cluster.connection()
 
     async def work(client: Client) -> None:

@@ -1,8 +1,8 @@
-"""Verbs that act on one object by name, in the way of kubectl (`NAME`) and of vcctl (`--name NAME`) alike."""
+"""Verbs that act on objects by name, in the way of kubectl (`NAME`) and of vcctl (`--name NAME`) alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from hekla.cli.connection import ClusterOptions, with_client
 from hekla.cli.output import print_document
 from hekla.cli.vcctl import as_typed, is_vcctl
 from hekla.client.rest import Client
-from hekla.errors import Forbidden, UsageError
+from hekla.errors import ApiError, Forbidden, HeklaError, UsageError
 
 
 def name_argument(kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -24,21 +24,48 @@ def name_argument(kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., An
 
     Of a queue, which has no namespace, upstream writes the flag -n.
     """
-    return partial(_with_name, kind, ("-N",) if kind.namespaced else ("-n", "-N"))
-
-
-def _with_name(kind: Kind, flags: tuple[str, ...], command: Callable[..., Any]) -> Callable[..., Any]:
     complete = partial(complete_name, kind)
+    return partial(_with_name, kind, click.argument("name", default="", shell_complete=complete))
+
+
+def names_argument(kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As many objects as one likes by position, or one by -N/--name; the function calls `for_each_named`."""
+    complete = partial(complete_name, kind)
+    return partial(_with_name, kind, click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete))
+
+
+def _with_name(
+    kind: Kind, argument: Callable[[Callable[..., Any]], Callable[..., Any]], command: Callable[..., Any]
+) -> Callable[..., Any]:
     flag = click.option(
-        *flags, "--name", "name_flag", default="", shell_complete=complete, help="The name, as with vcctl."
+        *(("-N",) if kind.namespaced else ("-n", "-N")),
+        "--name",
+        "name_flag",
+        default="",
+        shell_complete=partial(complete_name, kind),
+        help="The name, as with vcctl.",
     )
-    return click.argument("name", default="", shell_complete=complete)(flag(command))
+    return argument(flag(command))
 
 
 def chosen_name(name: str, name_flag: str, complaint: str) -> str:
     if not (name or name_flag):
         raise UsageError(complaint)
     return name or name_flag
+
+
+def for_each_named(names: Sequence[str], name_flag: str, complaint: str, act: Callable[[str], None]) -> None:
+    """In the order given. What fails with one keeps no other from its turn; it is told when all have had theirs."""
+    failed: list[HeklaError] = []
+    for name in dict.fromkeys(names or [chosen_name("", name_flag, complaint)]):
+        try:
+            act(name)
+        except (ApiError, UsageError) as error:
+            failed.append(error)
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        raise UsageError("\n".join(map(str, failed)))
 
 
 def confirm(text: str, *, vcctl: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -13,7 +14,15 @@ from hekla.api.scheduling import QueueState
 from hekla.cli.connection import ClusterOptions, clusterwide_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
-from hekla.cli.named import chosen_name, confirm, delete_one, issue_command, name_argument
+from hekla.cli.named import (
+    chosen_name,
+    confirm,
+    delete_one,
+    for_each_named,
+    issue_command,
+    name_argument,
+    names_argument,
+)
 from hekla.cli.output import print_document, print_table
 from hekla.cli.parameters import output_option
 from hekla.cli.vcctl import is_vcctl, print_queues
@@ -128,15 +137,18 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
 
 @queue.command("delete")
 @clusterwide_options
-@name_argument(QUEUE)
+@names_argument(QUEUE)
 @failing_as("delete queue")
-def delete(cluster: ClusterOptions, name: str, name_flag: str) -> None:
-    """Delete a queue.
+def delete(cluster: ClusterOptions, names: tuple[str, ...], name_flag: str) -> None:
+    """Delete queues.
 
     \b
     Example:  hekla queue delete research
     """
-    name = chosen_name(name, name_flag, "queue name must be specified")
+    for_each_named(names, name_flag, "queue name must be specified", partial(_delete, cluster))
+
+
+def _delete(cluster: ClusterOptions, name: str) -> None:
     delete_one(cluster, QUEUE, name)
     confirm(f"queue.scheduling.volcano.sh/{name} deleted", vcctl="")
 
