@@ -7,7 +7,7 @@ import random
 
 from hekla.api.kinds import EVENT, Obj
 from hekla.api.meta import revision_of
-from hekla.client.recorder import NORMAL, Recorder
+from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, Request, Transport
 from hekla.clock import LoopClock
@@ -33,6 +33,17 @@ def test_what_waits_is_written_in_one_request() -> None:
         await recorder.flush()
         assert await told(rig) == {f"p{number}": 1 for number in range(50)}
         assert sum(request.startswith("POST") for request in counting.sent) == 1
+
+    with_server(scenario)
+
+
+def test_who_writes_warnings_only_leaves_out_what_goes_as_it_should() -> None:
+    async def scenario(rig: Rig) -> None:
+        recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1), only_warnings=True)
+        recorder.event(about("fine"), NORMAL, "Started", "it runs")
+        recorder.event(about("bad"), WARNING, "Failed", "it does not")
+        await recorder.flush()
+        assert await told(rig) == {"bad": 1}
 
     with_server(scenario)
 

@@ -23,7 +23,8 @@ from tests.parity.selection import cases_like, replay_on, unexplained
 VOLUMES = Path(__file__).with_name("volumes.yaml")
 SIZE = ("--node-memory", "128Gi", "--node-gpus", "8")
 PRETENDED = ("--simulated-nodes", "3", "--node-cpu", "32", *SIZE)
-REAL = ("--node-cpu", "96", *SIZE)
+# Those that recorded started and stopped containers without a word.
+REAL = ("--node-cpu", "96", "--node-events", "warnings", *SIZE)
 
 SELECTION = (
     "a-002-2-*", "b-env", "b-svc", "b-ssh-own-keys", "b-pytorch-wait", "b-svc-unknown-flag", "c-resources", "c-volumes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -130,6 +131,23 @@ def test_pods_wait_at_the_gate_of_their_queue_where_that_is_switched_on(tmp_path
         cluster.wait_for("pod/pair-t-0", ".status.phase", "Running")
         assert "schedulingGates" not in cluster.get("pod/pair-t-0")["spec"]
         assert cluster.get("pod/pair-t-1")["spec"]["schedulingGates"] == [{"name": GATE}]
+
+
+def test_nodes_that_are_told_to_write_warnings_only_write_nothing_else(tmp_path: Path) -> None:
+    with start_cluster(tmp_path / "data", "--node-events", "warnings") as cluster:
+        for name, program in (("fine", "true"), ("bad", "no-such-program")):
+            container = {"name": "main", "image": "any", "command": [program]}
+            spec = {"restartPolicy": "Never", "containers": [container]}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+            cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+            cluster.wait_for(f"pod/{name}", ".status.phase", "Succeeded" if name == "fine" else "Failed")
+
+        def told() -> list[tuple[str, str]]:
+            events = [each for each in cluster.get("events")["items"] if each["source"]["component"] == "kubelet"]
+            return [(each["involvedObject"]["name"], each["type"]) for each in events]
+
+        eventually(lambda: bool(told()), what="the node has warned")
+        assert told() == [("bad", "Warning")]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from tests.parity.selection import cases_like, replay_on, unexplained
 
 SIZE = ("--node-cpu", "32", "--node-memory", "128Gi", "--node-gpus", "8")
 PRETENDED = ("--nodes", "0", "--simulated-nodes", "3", *SIZE)
-REAL = ("--nodes", "3", *SIZE)
+# Those that recorded started and stopped containers without a word.
+REAL = ("--nodes", "3", "--node-events", "warnings", *SIZE)
 
 SELECTION = (
     "d-*", "a-002-1-*", "a-002-2-*", "a-002-8-*", "b-env*", "b-mpi", "b-pytorch-wait", "b-ssh-own-keys", "b-svc",

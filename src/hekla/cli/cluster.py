@@ -81,10 +81,19 @@ def size_options(command: Any) -> Any:
     return command
 
 
+node_events_option = click.option(
+    "--node-events",
+    type=click.Choice(["all", "warnings"]),
+    default="all",
+    help="Which Events nodes write of their pods; warnings saves two writes for each container.",
+)
+
+
 @click.command()
 @cluster_options
 @size_options
 @machine_options
+@node_events_option
 @click.option("--port", default=0, help="Port of the API server on 127.0.0.1 (0: the last one, or a free one).")
 @click.option(
     "--scheduler-conf",

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from hekla.cli.cluster import gpu_options, machine_options
+from hekla.cli.cluster import gpu_options, machine_options, node_events_option
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.cli.election import election_of, election_options
 from hekla.cli.parameters import Duration, log_level_option
@@ -194,6 +194,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @click.option("--node-memory", default="", help="Memory to declare (default: the machine's).")
 @gpu_options
 @machine_options
+@node_events_option
 @click.option("--simulated-nodes", default=0, help="Be so many nodes whose pods only pretend to run.")
 @click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
 @click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
@@ -261,6 +262,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
             outgoing=flags["outgoing"],
             images=flags["images"] or default_images(os.environ),
             runtime=flags["runtime"],
+            events=flags["node_events"],
             api_server=_tcp_address(connection.access.server),
         )
         async with connection.client() as client:

@@ -45,8 +45,19 @@ _Fingerprint = tuple[str, str, str, str, str]  # kind and uid of what it is abou
 
 
 class Recorder:
-    def __init__(self, client: Client, component: str, *, clock: Clock, rng: random.Random, host: str = "") -> None:
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        host: str = "",
+        only_warnings: bool = False,
+    ) -> None:
+        """With `only_warnings`, what goes as it should is not written: each Event is a write."""
         self._client = client
+        self._only_warnings = only_warnings
         self._component = component
         self._clock = clock
         self._rng = rng
@@ -58,6 +69,8 @@ class Recorder:
 
     def event(self, regarding: Obj, type_: str, reason: str, message: str, *, action: str = "") -> None:
         """Say `message` about an object (which needs apiVersion, kind and metadata), and for programs what was done."""
+        if self._only_warnings and type_ != WARNING:
+            return
         meta = regarding["metadata"]
         message = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
         reference = {

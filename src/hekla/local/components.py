@@ -59,6 +59,8 @@ class ClusterSettings:
     """What images are that the table does not know: the machine's own files, or podman's."""
     allow_host_path: tuple[Path, ...] = ()
     outgoing: Literal["auto", "nat", "none"] = "auto"
+    node_events: Literal["all", "warnings"] = "all"
+    """Which Events nodes write."""
     log_level: str = "info"
     hidden: tuple[Path, ...] = ()
     """Files pods must not see, beside the data dir: copies of the kubeconfig."""
@@ -215,6 +217,7 @@ def node(
             outgoing=settings.outgoing,
             images=settings.image_table(),
             runtime=settings.runtime,
+            events=settings.node_events,
             api_server=("127.0.0.1", port),
             ends_with=ends_with,
         )

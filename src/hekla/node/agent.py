@@ -171,7 +171,9 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
         facts = await asyncio.to_thread(switch.describe)
     return NodeContext(
         client=client,
-        recorder=Recorder(client, "kubelet", clock=clock, rng=rng, host=settings.name),
+        recorder=Recorder(
+            client, "kubelet", clock=clock, rng=rng, host=settings.name, only_warnings=settings.events == "warnings"
+        ),
         settings=settings,
         clock=clock,
         rng=rng,

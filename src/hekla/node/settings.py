@@ -11,6 +11,7 @@ from hekla.node.uplink import Outgoing
 
 Runtime = Literal["machine", "podman"]
 Isolation = Literal["auto", "namespaces", "process"]
+Events = Literal["all", "warnings"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class NodeSettings:
     api_server: tuple[str, int] | None = None  # host and port that pods may reach it at; None: they may not
     outgoing: Outgoing = "none"  # whether pods reach what the machine reaches (`uplink.py`)
     isolation: Isolation = "auto"
+    events: Events = "all"  # which of them are written
     storage_period: float = 2.0  # seconds between two looks at what pods have written
     ends_with: ProcessId | None = None  # a process that no pod may outlive (`warden.py`); None: pods outlive everybody
     labels: dict[str, str] = field(default_factory=dict)
