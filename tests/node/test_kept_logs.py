@@ -140,7 +140,7 @@ def _pod(uid: str, owner: dict[str, str]) -> Obj:
     return {"metadata": {"name": "p", "namespace": "default", "uid": uid, "ownerReferences": owners}}
 
 
-def _ended(
+def ended_pod(
     folder: Path, uid: str, text: bytes = b"", *, attempts: int = 1, owner: dict[str, str] | None = None
 ) -> PodDirectory:
     """The place of a pod that has come to its end."""
@@ -155,7 +155,7 @@ def _ended(
 def test_the_last_pods_of_a_name_are_kept_each_with_its_last_attempt(tmp_path: Path) -> None:
     uids = [f"u-{number}" for number in range(PODS_KEPT + 2)]
     for uid in uids:
-        end_pod(_ended(tmp_path, uid, attempts=3))
+        end_pod(ended_pod(tmp_path, uid, attempts=3))
     kept = tmp_path / "kept" / "job" / "pods"
     assert sorted(place.name for place in kept.iterdir()) == uids[2:]
     assert {place.name for place in kept.glob("*/containers/main/*")} == {"2"}
@@ -166,9 +166,9 @@ def test_the_last_pods_of_a_name_are_kept_each_with_its_last_attempt(tmp_path: P
 
 
 def test_a_pod_on_its_way_out_is_an_earlier_one_too(tmp_path: Path) -> None:
-    end_pod(_ended(tmp_path, "u-0"))
-    _ended(tmp_path, "u-1")
-    _ended(tmp_path, "u-2")
+    end_pod(ended_pod(tmp_path, "u-0"))
+    ended_pod(tmp_path, "u-1")
+    ended_pod(tmp_path, "u-2")
     assert _text(earlier_pod(tmp_path, "job", "default", "p", "main", uid="u-2")) == "u-1\n"
 
 
@@ -176,14 +176,14 @@ def test_a_pod_on_its_way_out_is_an_earlier_one_too(tmp_path: Path) -> None:
     "owner", [{"uid": "../../elsewhere"}, {"uid": ""}, {"kind": "CronJob"}, {"apiVersion": "batch/v1"}]
 )
 def test_whose_owner_is_no_volcano_job_leaves_nothing(tmp_path: Path, owner: dict[str, str]) -> None:
-    end_pod(_ended(tmp_path, "u-0", owner=owner))
+    end_pod(ended_pod(tmp_path, "u-0", owner=owner))
     assert [place.name for place in tmp_path.iterdir()] == ["pods"]
     assert not list((tmp_path / "pods").iterdir())
 
 
 def test_of_a_long_log_the_end_is_kept_and_the_rest_told_of(tmp_path: Path) -> None:
     line = b"2030-01-01T00:00:00Z stdout F " + b"x" * 69 + b"\n"
-    directory = _ended(tmp_path, "u-0", line * 6000)
+    directory = ended_pod(tmp_path, "u-0", line * 6000)
     directory.log("main", 0).with_name("log.1").write_bytes(line * 6000)
     end_pod(directory)
     (log,) = (tmp_path / "kept").glob("job/pods/u-0/containers/main/0/log*")

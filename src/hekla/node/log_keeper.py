@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from hekla.log import get_logger
 from hekla.node.kept_logs import bound_all, forget, jobs_with_logs
 
 log = get_logger("node")
+
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 30.0
 
 
 class LogKeeper:
@@ -37,24 +41,38 @@ class LogKeeper:
             tasks.create_task(self._jobs.run())
             await self._jobs.synced()
             self._jobs.subscribe(self._hear)
+            delay = _FIRST_RETRY
             while True:
-                await self._forget_the_gone()
-                await self._woken()
+                if await self._forget_the_gone():
+                    delay = _FIRST_RETRY
+                    await self._woken()
+                else:
+                    await self._woken(at_most=delay)
+                    delay = min(delay * 2, _LONGEST_RETRY)
 
-    async def _woken(self) -> None:
-        await self._wake.wait()
+    async def _woken(self, at_most: float | None = None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                await self._wake.wait()
         self._wake.clear()
 
     def _hear(self, update: Update) -> None:
         if update.new is None:
             self._wake.set()
 
-    async def _forget_the_gone(self) -> None:
+    async def _forget_the_gone(self) -> bool:
+        """False when it could not be found out of every Job whether it is there: nobody will tell us of it again."""
         kept = await self._kept()
         present = {uid_of(job) for job in self._jobs.all()}
+        known = True
         for job, (namespace, name) in kept.items():
-            if job not in present and await self._is_gone(job, namespace, name):
+            if job in present:
+                continue
+            gone = await self._is_gone(job, namespace, name)
+            if gone:
                 await asyncio.to_thread(forget, self._data_dir, job)
+            known = known and gone is not None
+        return known
 
     async def _kept(self) -> dict[str, tuple[str, str]]:
         try:
@@ -64,13 +82,14 @@ class LogKeeper:
             log.warning("kept logs not looked at", error=error)
             return {}
 
-    async def _is_gone(self, uid: str, namespace: str, name: str) -> bool:
-        """Asked of the server itself: a Job whose first pod has just ended may not have been heard of yet."""
+    async def _is_gone(self, uid: str, namespace: str, name: str) -> bool | None:
+        """Asked of the server itself: a Job whose first pod has just ended may not have been heard of yet. None when it
+        does not say."""
         if not name:
             return True
         try:
             found = await self._client.find(JOB, name, namespace)
         except (ApiError, Disconnected) as error:
             log.warning("not known whether a job is gone", job=name, namespace=namespace, error=error)
-            return False
+            return None
         return found is None or uid_of(found) != uid
