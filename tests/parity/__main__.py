@@ -1,8 +1,8 @@
 """The recordings whose names match, on a cluster of one's own: `python -m tests.parity --kubeconfig FILE 'b-*'`.
 
 Groups A to D and F want nodes whose pods only pretend to run (`hekla up --nodes 0 --simulated-nodes 3`), group E real
-ones that are as mute as those that recorded (`--nodes 3 --node-events warnings`), both with `--node-cpu 32 --node-memory
-128Gi --node-gpus 8`. What was found can be kept (`--out`) and compared again later (`--found`).
+ones that are as mute as those that recorded (`--nodes 3 --node-events warnings`), both with `--node-cpu 32
+--node-memory 128Gi --node-gpus 8`. What was found can be kept (`--out`) and compared again later (`--found`).
 """
 
 from __future__ import annotations
