@@ -85,8 +85,8 @@ def of_job(**changes: object) -> dict[str, object]:
 
 
 def test_of_a_pod_of_a_job_the_log_before_is_asked_for_by_uid_also_while_it_waits() -> None:
-    source = log_source(of_job(), node(5), {"container": "a", "previous": "true", "jobUid": "another"})
-    assert source == LogSource("127.0.0.1", 5, "/containerLogs/d/p/a?previous=true&jobUid=j-1&podUid=p-1")
+    source = log_source(of_job(), node(5), {"container": "a", "previous": "true", "back": "2", "jobUid": "another"})
+    assert source == LogSource("127.0.0.1", 5, "/containerLogs/d/p/a?previous=true&back=2&jobUid=j-1&podUid=p-1")
 
 
 @pytest.mark.parametrize(("owner", "query"), [({}, {}), ({"apiVersion": "batch/v1"}, {"previous": "true"})])

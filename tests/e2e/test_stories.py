@@ -93,6 +93,7 @@ def test_what_a_pod_said_before_its_job_was_restarted_stays_until_the_job_goes(c
     cluster.wait_for("vcjob/restarted", ".status.state.phase", "Aborted")
     shown = cluster.hekla("logs", "restarted")
     assert (shown.stdout, shown.stderr) == ("restarted-t-0 | second\n", "kept of pods that are gone: restarted-t-0\n")
+    assert cluster.hekla("logs", "-pp", "restarted").stdout == "restarted-t-0 | ValueError\n"
     # Who may not read logs of pods reads none of those that are gone.
     uid = cluster.get("vcjob", "restarted")["metadata"]["uid"]
     path = f"/api/v1/namespaces/{{}}/pods/restarted-t-0/log?container=main&previous=true&jobUid={uid}"

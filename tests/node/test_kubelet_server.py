@@ -98,7 +98,10 @@ def test_who_has_no_certificate_gets_nothing(tmp_path: Path) -> None:
         _ask(tmp_path, with_certificate=False)
 
 
-@pytest.mark.parametrize(("query", "container"), [("?tailLines=-1", "main"), ("?tailLines=x", "main"), ("", "other")])
+@pytest.mark.parametrize(
+    ("query", "container"),
+    [("?tailLines=-1", "main"), ("?tailLines=x", "main"), ("?previous=true&back=0", "main"), ("", "other")],
+)
 def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, query: str, container: str) -> None:
     with pytest.raises(ApiError) as refused:
         _ask(tmp_path, query, container=container)
@@ -145,6 +148,22 @@ def test_before_the_first_attempt_came_an_earlier_pod_of_the_job(
     _earlier(tmp_path, "u-4", "of another", job="job-2")
     _present(tmp_path, *texts)
     assert _ask_before(tmp_path, query) == f"{heard}\n"
+
+
+def test_one_goes_back_attempt_by_attempt_and_then_pod_by_pod(tmp_path: Path) -> None:
+    _earlier(tmp_path, "u-3", "first")
+    _earlier(tmp_path, "u-2", "last")
+    _present(tmp_path, "one", "two", "three")
+
+    async def ask_all() -> list[str]:
+        async with _server(tmp_path) as client:
+            path = "/containerLogs/default/q/main?previous=true&jobUid=job-1&podUid=now"
+            heard = [(await client.raw("GET", f"{path}&back={back}")).body.decode() for back in range(1, 5)]
+            with pytest.raises(ApiError, match="not found"):
+                await client.raw("GET", f"{path}&back=5")
+            return heard
+
+    assert asyncio.run(ask_all()) == ["two\n", "one\n", "last\n", "first\n"]
 
 
 def test_the_last_pod_is_what_came_before_none_and_before_one_that_is_not_here_yet(tmp_path: Path) -> None:

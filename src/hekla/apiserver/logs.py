@@ -17,7 +17,8 @@ from hekla.apiserver.request import Response, not_found
 from hekla.client.transport import HttpTransport, Request
 from hekla.errors import ApiError, BadRequest, Disconnected, InternalError
 
-_PASSED_ON = ("follow", "tailLines", "previous", "timestamps", "sinceSeconds", "sinceTime", "limitBytes", "unfinished")
+_STANDARD = ("follow", "tailLines", "previous", "timestamps", "sinceSeconds", "sinceTime", "limitBytes")
+_PASSED_ON = (*_STANDARD, "unfinished", "back")
 _KUBELET_PORT = 10250
 _FETCH_SECONDS = 5.0
 _YES = ("true", "1", "t")

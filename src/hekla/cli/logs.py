@@ -35,7 +35,10 @@ _MOST_ASKED = 200
 @click.argument("job", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
 @click.option(
-    "-p", "--previous", is_flag=True, help="The attempt before: of the container, or of the pod that had its name."
+    "-p",
+    "--previous",
+    count=True,
+    help="The attempt before: of the container, or of the pod that had its name. -pp: the one before that, and so on.",
 )
 @click.option("--tail", type=int, default=None, help="Only the last so many lines of each container.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
@@ -44,7 +47,8 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
     """Print the logs of all pods of JOB, each line prefixed by its pod.
 
     On a local cluster they stay until JOB is deleted. -p shows what a pod said before a policy restarted it; of pods
-    that are gone the last megabyte of each container is kept.
+    that are gone the last five of each name are kept, the last megabyte of each container. Other clusters know nothing
+    further back than -p.
 
     \b
     Example:  hekla logs -f hello-gang
@@ -57,6 +61,7 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
     connection = cluster.connection()
     query = {
         "previous": "true" if previous else "",
+        "back": previous if previous > 1 else "",
         "tailLines": tail if tail is not None else "",
         "timestamps": "true" if timestamps else "",
     }

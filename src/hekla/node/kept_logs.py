@@ -47,16 +47,17 @@ def keep_logs(directory: PodDirectory) -> bool:
 
 
 def earlier_pod(
-    data_dir: Path, job: str, namespace: str, name: str, container: str, *, uid: str = ""
+    data_dir: Path, job: str, namespace: str, name: str, container: str, *, uid: str = "", back: int = 1
 ) -> PodDirectory | None:
-    """The last pod of that name of that Job with a log of the container, but for the one of this uid."""
+    """The last pod of that name of that Job with a log of the container, but for the one of this uid; or the one that
+    is so many `back`."""
     while True:
         # In this order: what is put away meanwhile is found in one place or in both.
         everywhere = itertools.chain(all_pods(data_dir), _kept_pods(data_dir, job))
         others = [each for each in _namesakes(everywhere, namespace, name, job) if each.uid != uid]
-        found = next((each for each in others if _last_log(each, container)), None)
+        found = [each for each in others if _last_log(each, container)]
         if all(each.path.exists() for each in others):
-            return found
+            return found[back - 1] if len(found) >= back else None
 
 
 def jobs_with_logs(data_dir: Path) -> dict[str, tuple[str, str]]:

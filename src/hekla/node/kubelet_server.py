@@ -111,7 +111,7 @@ class KubeletServer:
             directory = await asyncio.to_thread(find_pod, settings.data_dir, settings.name, namespace, pod)
             before = None
             if options.previous:
-                before = await asyncio.to_thread(previous_log, settings.data_dir, asked, directory)
+                before = await asyncio.to_thread(previous_log, settings.data_dir, asked, directory, options.back)
         except ValueError as error:
             await _text(send, 400, str(error))
             return

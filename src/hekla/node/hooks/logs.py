@@ -38,6 +38,7 @@ _MOST_HELD_BACK = 1 << 20  # of a line that does not end, while somebody follows
 class LogOptions:
     follow: bool = False
     previous: bool = False
+    back: int = 1  # with `previous`: how many attempts
     timestamps: bool = False
     tail_lines: int | None = None
     since_seconds: int | None = None
@@ -51,6 +52,7 @@ class LogOptions:
         return cls(
             follow=_flag(query, "follow"),
             previous=_flag(query, "previous"),
+            back=_number(query, "back", least=1) or 1,
             timestamps=_flag(query, "timestamps"),
             tail_lines=_number(query, "tailLines"),
             since_seconds=_number(query, "sinceSeconds"),
@@ -66,9 +68,9 @@ class LogOptions:
 
 
 async def read_log(directory: PodDirectory, container: str, options: LogOptions, clock: Clock) -> AsyncIterator[bytes]:
-    """The log of the newest attempt (or the one before it), in pieces; with `follow` until the attempt has ended."""
+    """The log of the newest attempt (or one before it), in pieces; with `follow` until the attempt has ended."""
     numbers = directory.attempt_numbers(container)
-    number = numbers[-2 if options.previous and len(numbers) > 1 else -1]
+    number = numbers[-1 - options.back if options.previous and len(numbers) > options.back else -1]
     left = options.limit_bytes
     async for piece in _pieces(directory, container, number, options, clock):
         if left is not None:
@@ -280,10 +282,10 @@ def _flag(query: Mapping[str, str], key: str) -> bool:
     return query.get(key, "").lower() in ("true", "1", "t")
 
 
-def _number(query: Mapping[str, str], key: str) -> int | None:
+def _number(query: Mapping[str, str], key: str, least: int = 0) -> int | None:
     if not query.get(key):
         return None
     value = int(query[key])
-    if value < 0:
-        raise ValueError(f"{key} must be greater than or equal to 0")
+    if value < least:
+        raise ValueError(f"{key} must be greater than or equal to {least}")
     return value
