@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from hekla.node.cleanup import running_pods
+from hekla.node.directory import all_pods
+from hekla.node.kept_logs import jobs_with_logs
 from tests.e2e.local_cluster import HEKLA, clean_environment, processes_of, running, start_cluster
 from tests.eventually import eventually
 
@@ -214,5 +216,8 @@ def test_nodes_that_a_later_start_has_not_are_gone_with_what_ran_on_them(tmp_pat
         why = cluster.hekla("why", "steady").stdout
         assert "NodeShutdown" in why
         assert "The cluster was started again without node local-" in why
+        nodes = data_dir / "nodes"
+        assert {pod.owner()["node"] for pod in all_pods(nodes)} == {"local-0", "local-1"}
         cluster.kubectl("delete", "vcjob/steady")
         eventually(lambda: cluster.names("pod") == [])
+        eventually(lambda: not all_pods(nodes) and not jobs_with_logs(nodes), seconds=30, what="their folders are gone")

@@ -220,6 +220,7 @@ def node(
             events=settings.node_events,
             api_server=("127.0.0.1", port),
             ends_with=ends_with,
+            peers=tuple(node_names(settings)[: settings.nodes]),
         )
         async with _client(layout, credentials, "node", f"/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))

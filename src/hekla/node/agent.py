@@ -22,6 +22,7 @@ from hekla.log import get_logger
 from hekla.node.api_relay import ApiRelay
 from hekla.node.cleanup import SweepReport, end_pod, sweep
 from hekla.node.context import NodeContext
+from hekla.node.departed_pods import DepartedPods
 from hekla.node.directory import all_pods
 from hekla.node.dns import DnsServer
 from hekla.node.dns_forwarding import Forwarder
@@ -77,6 +78,9 @@ async def run(
         agent = Agent(context, tasks)
         await agent.start()
         tasks.create_task(keeper.run())
+        if settings.name in settings.peers[:1]:
+            departed = DepartedPods(client, settings.data_dir, settings.peers, keeper.look, rng)
+            tasks.create_task(departed.run())
         # 5. Join the cluster and stay in it.
         cannot = notes(context)
         for note in cannot:

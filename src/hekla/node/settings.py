@@ -42,4 +42,5 @@ class NodeSettings:
     events: Events = "all"  # which of them are written
     storage_period: float = 2.0  # seconds between two looks at what pods have written
     ends_with: ProcessId | None = None  # a process that no pod may outlive (`warden.py`); None: pods outlive everybody
+    peers: tuple[str, ...] = ()  # all nodes of `data_dir`, where that is known: the first clears up after others
     labels: dict[str, str] = field(default_factory=dict)
