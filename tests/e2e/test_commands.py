@@ -115,9 +115,22 @@ def test_several_jobs_are_suspended_resumed_and_deleted_at_once(cluster: LocalCl
         assert done.stderr.strip() == f'error: Failed to {verb} job: jobs.batch.volcano.sh "nobody" not found'
     eventually(lambda: not cluster.names("vcjob"))
     done = cluster.hekla("queue", "delete", "nowhere", "nobody", check=False)
+    assert done.returncode == 1
     nowhere, nobody = done.stderr.splitlines()
     assert nowhere == 'error: Failed to delete queue: queues.scheduling.volcano.sh "nowhere" not found'
     assert nobody == 'queues.scheduling.volcano.sh "nobody" not found'
+
+
+@pytest.mark.parametrize("names", [("",), ("", "first"), ("first", "")])
+def test_nothing_is_deleted_where_a_name_is_empty(cluster: LocalCluster, names: tuple[str, ...]) -> None:
+    for name in ("first", "second"):
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job(name, make.task("worker", 0))))
+    done = cluster.hekla("job", "delete", *names, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip() == "error: Failed to delete job: job name is mandatory to delete a particular job"
+    assert {*cluster.names("vcjob")} >= {"first", "second"}
+    cluster.hekla("job", "delete", "first", "second")
+    eventually(lambda: not cluster.names("vcjob"))
 
 
 def test_vcctl_asks_for_the_resume_of_a_job_that_has_ended_and_hekla_refuses(cluster: LocalCluster) -> None:

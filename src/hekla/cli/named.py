@@ -55,9 +55,12 @@ def chosen_name(name: str, name_flag: str, complaint: str) -> str:
 
 
 def for_each_named(names: Sequence[str], name_flag: str, complaint: str, act: Callable[[str], None]) -> None:
-    """In the order given. What fails with one keeps no other from its turn; it is told when all have had theirs."""
+    """In the order given. What fails with one keeps no other from its turn; it is told when all have had theirs.
+
+    Nothing is done where one of the names is empty, as a variable is that nobody has set.
+    """
     failed: list[HeklaError] = []
-    for name in dict.fromkeys(names or [chosen_name("", name_flag, complaint)]):
+    for name in dict.fromkeys([chosen_name(name, "", complaint) for name in names or (name_flag,)]):
         try:
             act(name)
         except (ApiError, UsageError) as error:

@@ -20,10 +20,11 @@ import msgspec
 from hekla.api.batches import BATCH_PATH, BINDING_BATCH, OBJECT_BATCH, Binding
 from hekla.api.kinds import POD, Kind, Obj
 from hekla.api.meta import Key, count_of
+from hekla.api.names import path_segment_problems
 from hekla.client.many import Portion, error_in, in_turns, portions
 from hekla.client.transport import Answer, Request, StreamedAnswer, Transport
 from hekla.client.views import View, decode_list, decode_object, decode_results
-from hekla.errors import ApiError, Disconnected, Forbidden, NotFound, TooLarge, error_from_status
+from hekla.errors import ApiError, BadRequest, Disconnected, Forbidden, NotFound, TooLarge, error_from_status
 from hekla.log import get_logger
 
 log = get_logger("client")
@@ -35,6 +36,7 @@ _Bound = list[ApiError | None]
 # Half of the connections: single requests always find one free.
 _IN_FLIGHT = 32
 _BATCHES_IN_FLIGHT = 2
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")  # it needs no second look
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
@@ -76,7 +78,7 @@ class Client:
         return Client(transport, user_agent=self._headers["User-Agent"], on_warning=self._on_warning)
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Obj:
-        return await self._object("GET", kind.path(namespace, name))
+        return await self._object("GET", path_of(kind, namespace, name))
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Obj | None:
         """`get`, with None in place of NotFound."""
@@ -143,13 +145,14 @@ class Client:
         view: View | None = None,
     ) -> Obj:
         """Create in the object's own namespace (`default` for a namespaced object that names none)."""
-        path = kind.path(_namespace(kind, obj), obj["metadata"]["name"] if subresource else None, subresource)
+        namespace = _namespace(kind, obj)
+        above = path_of(kind, namespace, obj["metadata"]["name"], subresource) if subresource else kind.path(namespace)
         query = _query(dryRun="All" if dry_run else "", fieldValidation=field_validation)
-        return await self._object("POST", path + query, obj, view=view)
+        return await self._object("POST", above + query, obj, view=view)
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "", view: View | None = None) -> Obj:
         """Replace; a stale resourceVersion raises Conflict."""
-        path = kind.path(_namespace(kind, obj), obj["metadata"]["name"], subresource)
+        path = path_of(kind, _namespace(kind, obj), obj["metadata"]["name"], subresource)
         return await self._object("PUT", path, obj, view=view)
 
     async def update_status(self, kind: Kind, obj: Obj, *, view: View | None = None) -> Obj:
@@ -169,7 +172,7 @@ class Client:
         force: bool = False,
     ) -> Obj:
         query = _query(fieldManager=field_manager, force="true" if force else "")
-        path = kind.path(namespace, name, subresource) + query
+        path = path_of(kind, namespace, name, subresource) + query
         return await self._object("PATCH", path, patch, content_type=style.value)
 
     async def delete(
@@ -195,7 +198,7 @@ class Client:
             options["gracePeriodSeconds"] = grace_seconds
         if dry_run:
             options["dryRun"] = ["All"]
-        return await self._object("DELETE", kind.path(namespace, name), options)
+        return await self._object("DELETE", path_of(kind, namespace, name), options)
 
     async def bind(
         self, namespace: str, pod: str, node: str, *, uid: str, annotations: dict[str, str] | None = None
@@ -338,9 +341,17 @@ def warnings_in(headers: Mapping[str, str]) -> list[str]:
     return [text.replace('\\"', '"').replace("\\\\", "\\") for text in found]
 
 
-def path_segment(text: str) -> str:
-    """A name made safe to stand in a path."""
-    return quote(text, safe="")
+def path_of(kind: Kind, namespace: str | None, name: str, subresource: str = "") -> str:
+    """The path of one object.
+
+    Without a name it would be that of all of them, and a verb meant for one object would act on all.
+    """
+    if not _PLAIN_NAME.fullmatch(name):
+        problems = path_segment_problems(name) if name else ["may not be empty"]
+        if problems:
+            raise BadRequest(f"{kind.plural}: the name {'; '.join(problems)}")
+        name = quote(name, safe="")
+    return kind.path(namespace, name, subresource)
 
 
 def _namespace(kind: Kind, obj: Obj) -> str | None:
@@ -385,4 +396,4 @@ def _error_in(answer: Answer | StreamedAnswer) -> ApiError:
     return error_from_status(document, answer.status)
 
 
-__all__ = ["ApiError", "Client", "ObjectList", "PatchStyle", "path_segment"]
+__all__ = ["ApiError", "Client", "ObjectList", "PatchStyle", "path_of"]
