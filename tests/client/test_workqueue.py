@@ -113,6 +113,39 @@ def test_a_key_wanted_ahead_while_it_is_worked_on_comes_back_ahead() -> None:
     assert run_virtually(work()) == ["a", "b"]
 
 
+def test_what_went_ahead_and_failed_comes_back_ahead() -> None:
+    async def work() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("awaited", ahead=True)
+        queue.add("told")
+        for _ in range(2):
+            key = await queue.get()
+            queue.retry(key)
+            queue.done(key)
+        queue.add("new")
+        await asyncio.sleep(1)
+        return [await queue.get() for _ in range(3)]
+
+    assert run_virtually(work()) == ["awaited", "new", "told"]
+
+
+def test_what_is_to_go_ahead_later_does_so_whichever_wish_comes_first() -> None:
+    async def work() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("a", 1, ahead=True)
+        queue.add_after("b", 1)
+        queue.add_after("b", 2, ahead=True)
+        queue.add_after("c", 2, ahead=True)
+        queue.add_after("c", 1)
+        queue.add_after("d", 5, ahead=True)
+        queue.add("told")
+        queue.add("d")
+        await asyncio.sleep(1)
+        return [await queue.get() for _ in range(5)]
+
+    assert run_virtually(work()) == ["d", "a", "b", "c", "told"]
+
+
 def test_who_stands_behind_gets_a_turn_however_many_go_ahead() -> None:
     async def work() -> int:
         queue: WorkQueue[int] = WorkQueue()

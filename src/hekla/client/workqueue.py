@@ -12,6 +12,7 @@ import asyncio
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -30,14 +31,15 @@ class WorkQueue(Generic[K]):
         self._busy_behind: set[K] = set()
         self._waiting: dict[K, bool] = {}  # whether it goes ahead
         self._busy: set[K] = set()
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._timers: dict[K, _Timer] = {}
         self._failures: dict[K, int] = {}
 
     def add(self, key: K, *, ahead: bool = False) -> None:
         """Have the key looked at as soon as may be; `ahead`: before those that nobody waits for."""
         timer = self._timers.pop(key, None)
         if timer is not None:
-            timer.cancel()
+            timer.handle.cancel()
+            ahead = ahead or timer.ahead
         known = self._waiting.get(key)
         if known is None:
             self._waiting[key] = ahead
@@ -59,20 +61,23 @@ class WorkQueue(Generic[K]):
         due = loop.time() + seconds
         timer = self._timers.get(key)
         if timer is not None:
-            if timer.when() <= due:
+            ahead = ahead or timer.ahead
+            if timer.handle.when() <= due:
+                timer.ahead = ahead
                 return
-            timer.cancel()
-        self._timers[key] = loop.call_at(due, self._due, key)
+            timer.handle.cancel()
+        self._timers[key] = _Timer(loop.call_at(due, self._due, key), ahead)
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
         """The work on the key failed: back it comes, later each time. Returns the delay in seconds.
 
-        Not before `at_least` seconds, as far as that is no longer than the longest delay.
+        Not before `at_least` seconds, as far as that is no longer than the longest delay. What went ahead comes back
+        ahead: somebody still waits for it.
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = min(max(_FIRST_BACK_OFF * 2 ** min(failures, 20), at_least), _LONGEST_BACK_OFF)
-        self.add_after(key, delay)
+        self.add_after(key, delay, ahead=key in self._busy and key not in self._busy_behind)
         return float(delay)
 
     def forget(self, key: K) -> None:
@@ -109,7 +114,7 @@ class WorkQueue(Generic[K]):
     def close(self) -> None:
         """Cancel all timers."""
         for timer in self._timers.values():
-            timer.cancel()
+            timer.handle.cancel()
         self._timers.clear()
 
     def __len__(self) -> int:
@@ -148,8 +153,13 @@ class WorkQueue(Generic[K]):
                 return
 
     def _due(self, key: K) -> None:
-        self._timers.pop(key, None)
-        self.add(key)
+        self.add(key, ahead=self._timers.pop(key).ahead)
+
+
+@dataclass(slots=True)
+class _Timer:
+    handle: asyncio.TimerHandle
+    ahead: bool
 
 
 class _Line(Generic[K]):
