@@ -191,10 +191,12 @@ async def rig(account: str, *, parent: Path | None = None) -> AsyncIterator[Rig]
         shutil.rmtree(home, ignore_errors=True)
 
 
-def sweep_as(account: str, data_dir: Path, inside: tuple[str, ...] = ()) -> None:
+def sweep_as(account: str, data_dir: Path, inside: tuple[str, ...] = ()) -> str:
+    """What the sweep tells."""
     code = "import sys; from pathlib import Path; from hekla.node.agent import sweep; print(sweep(Path(sys.argv[1])))"
     command = [*inside, *as_account(account), "-c", code, str(data_dir)]
-    subprocess.run(command, env=environment(data_dir), check=True, cwd="/")
+    swept = subprocess.run(command, env=environment(data_dir), check=True, cwd="/", stdout=subprocess.PIPE, text=True)
+    return swept.stdout
 
 
 def phase(pod: Obj) -> str:

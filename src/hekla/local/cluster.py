@@ -154,6 +154,8 @@ def _sweep(layout: Layout) -> None:
 
     report = sweep(layout.nodes)
     log.info("swept", report=report)
+    if report.left:
+        log.warning("some of it would not go", left="; ".join(report.left))
 
 
 def _sweep_others(layout: Layout, nodes: list[str]) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hekla.node import records
@@ -40,17 +41,30 @@ def sweep(data_dir: Path) -> SweepReport:
     Those stay so that the next node can say what became of the pods, and never runs again what must run once.
     No agent may be running.
     """
+    report, left = SweepReport(), list[str]()
     # The switch first: a sandbox that it is just making would come after we have looked.
-    _end_switch(data_dir)
-    report = _end_all(all_pods(data_dir))
-    cgroups = recorded_cgroups(data_dir)
-    if cgroups is not None:
-        cgroups.remove()
-    if data_dir.is_dir():
-        remove_tree(secret_root(data_dir))
+    with _noting_failure(left):
+        _end_switch(data_dir)
+    with _noting_failure(left):
+        report = _end_all(all_pods(data_dir))
+    with _noting_failure(left):
+        _remove_cgroups(data_dir)
+    with _noting_failure(left):
+        _remove_secrets(data_dir)
+    with _noting_failure(left):
+        undo(data_dir)
     # It is there for the case that we come to no end.
     dismiss_warden(data_dir)
-    return report
+    return replace(report, left=(*report.left, *left))
+
+
+@contextmanager
+def _noting_failure(left: list[str], of: str = "") -> Iterator[None]:
+    """What the machine refuses one step (a full disk, a program that is missing) must not keep us from the next."""
+    try:
+        yield
+    except OSError as error:
+        left.append(f"{of}: {error}" if of else str(error))
 
 
 def _end_switch(data_dir: Path) -> None:
@@ -59,8 +73,18 @@ def _end_switch(data_dir: Path) -> None:
         _kill(switch["process"])
         if switch.get("keeper"):
             _wait(switch["keeper"])
-    undo(data_dir)
     (data_dir / SOCKET).unlink(missing_ok=True)
+
+
+def _remove_cgroups(data_dir: Path) -> None:
+    cgroups = recorded_cgroups(data_dir)
+    if cgroups is not None:
+        cgroups.remove()
+
+
+def _remove_secrets(data_dir: Path) -> None:
+    if data_dir.is_dir():
+        remove_tree(secret_root(data_dir))
 
 
 def sweep_others(data_dir: Path, nodes: Collection[str]) -> SweepReport:
@@ -75,19 +99,17 @@ def sweep_others(data_dir: Path, nodes: Collection[str]) -> SweepReport:
 
 
 def _end_all(pods: Sequence[PodDirectory]) -> SweepReport:
-    containers, left = 0, []
+    containers, left = 0, list[str]()
     for directory in pods:
-        kill_sandbox(directory)  # first: without it no container is started any more
-        try:
+        with _noting_failure(left, directory.uid):
+            kill_sandbox(directory)  # first: without it no container is started any more
+        with _noting_failure(left, directory.uid):
             ended, survivors = kill_containers(
                 directory, Reason.SHUTDOWN, "the node was stopped while the container ran"
             )
             containers += ended
             left += survivors
             directory.remove_scratch()
-        except OSError as error:
-            # What one pod's folder refuses (a full disk, say) must not leave others running.
-            left.append(f"{directory.uid}: {error}")
     return SweepReport(len(pods), containers, tuple(left))
 
 
@@ -115,7 +137,15 @@ def end_pod(directory: PodDirectory) -> None:
 
 def kill_containers(directory: PodDirectory, reason: str, message: str) -> tuple[int, list[str]]:
     """Kill what runs; what was killed gets `reason` on record. Gives the number ended and the names of survivors."""
-    _stop_late_starts(directory)
+    try:
+        _stop_late_starts(directory)
+    finally:
+        # Though one of those could not be stopped.
+        ended = _end_running(directory, reason, message)
+    return ended
+
+
+def _end_running(directory: PodDirectory, reason: str, message: str) -> tuple[int, list[str]]:
     running = [
         (name, attempt)
         for name in directory.container_names()
@@ -142,18 +172,21 @@ def _stop_late_starts(directory: PodDirectory) -> None:
     The shim claims its attempt by a record at a fixed path. Moved away, the attempt cannot be claimed any more; had
     it been claimed just before, it moves back and counts as running.
     """
-    for name in directory.container_names():
-        for number in directory.attempt_numbers(name):
-            if directory.start_record(name, number) or directory.exit_record(name, number):
-                continue
-            place = directory.attempt(name, number)
-            retired = place.with_name(f"{number}.retired")
-            remove_tree(retired)
-            place.rename(retired)
-            if (retired / "started.json").exists():
-                retired.rename(place)
-            else:
-                remove_tree(retired)
+    with ExitStack() as stopping:  # each, whatever the others met
+        for name in directory.container_names():
+            for number in directory.attempt_numbers(name):
+                if not (directory.start_record(name, number) or directory.exit_record(name, number)):
+                    stopping.callback(_retire, directory.attempt(name, number))
+
+
+def _retire(place: Path) -> None:
+    retired = place.with_name(f"{place.name}.retired")
+    remove_tree(retired)
+    place.rename(retired)
+    if (retired / "started.json").exists():
+        retired.rename(place)
+    else:
+        remove_tree(retired)
 
 
 def kill_sandbox(directory: PodDirectory) -> None:
