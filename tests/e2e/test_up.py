@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from hekla.node.cleanup import running_pods
+from hekla.node.cleanup import end_pod, running_pods
 from hekla.node.directory import all_pods
 from hekla.node.kept_logs import jobs_with_logs
 from tests.e2e.local_cluster import HEKLA, clean_environment, processes_of, running, start_cluster
 from tests.eventually import eventually
+from tests.node.test_kept_logs import ended_pod
 
 
 def hekla(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -209,15 +210,22 @@ def test_nodes_that_a_later_start_has_not_are_gone_with_what_ran_on_them(tmp_pat
         cluster.kubectl("apply", "-f", "-", stdin=STEADY)
         cluster.wait_for("vcjob/steady", ".status.running", "2")
         os.kill(cluster.supervisor(), signal.SIGKILL)
+    nodes = data_dir / "nodes"
+    # A node of another cluster has been at work here, too; and one of ours has left what nobody wants any more.
+    ended_pod(nodes, "elsewhere", owner={"uid": "theirs"}, node="laptop")
+    end_pod(ended_pod(nodes, "kept-elsewhere", owner={"uid": "theirs"}, node="laptop"))
+    ended_pod(nodes, "unwanted", owner={"uid": "ours"}, node="local-0")
     with start_cluster(data_dir) as cluster:
         assert cluster.names("node") == ["local"]
-        assert running_pods(data_dir / "nodes") == []
+        assert running_pods(nodes) == []
         cluster.wait_for("vcjob/steady", ".status.state.phase", "Failed")
         why = cluster.hekla("why", "steady").stdout
         assert "NodeShutdown" in why
         assert "The cluster was started again without node local-" in why
-        nodes = data_dir / "nodes"
-        assert {pod.owner()["node"] for pod in all_pods(nodes)} == {"local-0", "local-1"}
+        eventually(lambda: "ours" not in jobs_with_logs(nodes) and len(all_pods(nodes)) == 3, what="one has gone")
+        assert {pod.owner()["node"] for pod in all_pods(nodes)} == {"local-0", "local-1", "laptop"}
         cluster.kubectl("delete", "vcjob/steady")
         eventually(lambda: cluster.names("pod") == [])
-        eventually(lambda: not all_pods(nodes) and not jobs_with_logs(nodes), seconds=30, what="their folders are gone")
+        eventually(lambda: len(all_pods(nodes)) == len(jobs_with_logs(nodes)) == 1, seconds=30, what="theirs are left")
+        assert [pod.uid for pod in all_pods(nodes)] == ["elsewhere"]
+        assert jobs_with_logs(nodes) == ["theirs"]

@@ -22,6 +22,7 @@ from hekla.node.hooks.cgroups import recorded_cgroups
 from hekla.node.uplink import link_name
 from tests.eventually import soon
 from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig, state, sweep_as
+from tests.node.test_kept_logs import ended_pod, in_the_way
 
 Story = Callable[[Rig], Coroutine[None, None, None]]
 Tell = Callable[[Story], None]
@@ -468,6 +469,18 @@ async def _sweep(node: Rig) -> None:
     back = await node.until("again", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1)
     assert "running" in state(await node.running("again"))
     assert back["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == "NodeShutdown"
+
+
+def test_a_folder_that_will_not_go_keeps_neither_the_node_away_nor_the_others_there() -> None:
+    async def main() -> None:
+        async with rig(ACCOUNTS[0]) as node:
+            stuck, other = (ended_pod(node.data_dir, uid) for uid in ("a-stuck", "other"))
+            with in_the_way(stuck.path / "containers/main/0/started.json"):
+                await node.start_agent()
+            assert stuck.path.exists()
+            assert not other.path.exists()
+
+    asyncio.run(main())
 
 
 @each_account

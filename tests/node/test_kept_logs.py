@@ -6,6 +6,8 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,7 +95,7 @@ def test_what_happened_while_no_agent_was_there_is_made_up_for(account: str) -> 
                 await node.client.delete(POD, name_of(job), "default", grace_seconds=0)
             await node.client.delete(JOB, "goes", "default")
             await node.start_agent()
-            await soon(lambda: list(jobs_with_logs(node.data_dir)) == [uid_of(stays)])
+            await soon(lambda: jobs_with_logs(node.data_dir) == [uid_of(stays)])
             assert _text(earlier_pod(node.data_dir, uid_of(stays), "default", "stays", "main")) == "said\n"
 
     asyncio.run(main())
@@ -141,15 +143,34 @@ def _pod(uid: str, owner: dict[str, str]) -> Obj:
 
 
 def ended_pod(
-    folder: Path, uid: str, text: bytes = b"", *, attempts: int = 1, owner: dict[str, str] | None = None
+    folder: Path,
+    uid: str,
+    text: bytes = b"",
+    *,
+    attempts: int = 1,
+    owner: dict[str, str] | None = None,
+    node: str = NODE_NAME,
 ) -> PodDirectory:
     """The place of a pod that has come to its end."""
     directory = PodDirectory(folder, uid)
-    directory.claim(_pod(uid, owner or {}), NODE_NAME)
+    directory.claim(_pod(uid, owner or {}), node)
     for number in range(attempts):
         directory.write_exit("main", number, {"code": 1})
         directory.log("main", number).write_bytes(text or b"2030-01-01T00:00:00Z stdout F %b\n" % uid.encode())
     return directory
+
+
+@contextmanager
+def in_the_way(path: Path) -> Iterator[None]:
+    """A folder where a record belongs cannot be read as one, whoever we are."""
+    aside = path.with_suffix(".aside")
+    if path.exists():
+        path.rename(aside)
+    path.mkdir()
+    yield
+    path.rmdir()
+    if aside.exists():
+        aside.rename(path)
 
 
 def test_the_last_pods_of_a_name_are_kept_each_with_its_last_attempt(tmp_path: Path) -> None:

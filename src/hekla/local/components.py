@@ -20,6 +20,7 @@ from hekla.client.rest import Client
 from hekla.client.tokens import FixedToken
 from hekla.clock import SystemClock
 from hekla.errors import Misuse, UsageError
+from hekla.local.departed import is_departed, is_ours
 from hekla.local.layout import Layout, default_images
 from hekla.local.roles import ROLES, component_user
 from hekla.local.supervisor import Component, Ready
@@ -220,7 +221,8 @@ def node(
             events=settings.node_events,
             api_server=("127.0.0.1", port),
             ends_with=ends_with,
-            peers=tuple(node_names(settings)[: settings.nodes]),
+            siblings=is_ours,
+            departed=partial(is_departed, present=node_names(settings)) if index == 0 else None,
         )
         async with _client(layout, credentials, "node", f"/{name}") as client:
             await agent.run(client, own, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready(""))

@@ -8,7 +8,7 @@ would ever run.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import NODE, POD, Obj
@@ -27,7 +27,9 @@ _REASON = "NodeShutdown"
 
 async def take_away(client: Client, present: Collection[str], clock: Clock) -> None:
     """Fail what ran on nodes that are gone, then delete these: whoever is interrupted begins again with the node."""
-    for name in departed(map(name_of, (await client.list(NODE)).items), present):
+    for name in map(name_of, (await client.list(NODE)).items):
+        if not is_departed(name, present):
+            continue
         log.info("node is gone", node=name)
         try:
             for pod in (await client.list(POD, field_selector=f"spec.nodeName={name}")).items:
@@ -38,8 +40,13 @@ async def take_away(client: Client, present: Collection[str], clock: Clock) -> N
             log.warning("node not taken away", node=name, error=error)
 
 
-def departed(known: Iterable[str], present: Collection[str]) -> list[str]:
-    return [name for name in known if _OURS.fullmatch(name) and name not in present]
+def is_ours(node: str) -> bool:
+    """Whether this cluster gives, or gave, nodes that name."""
+    return _OURS.fullmatch(node) is not None
+
+
+def is_departed(node: str, present: Collection[str]) -> bool:
+    return is_ours(node) and node not in present
 
 
 async def _end(client: Client, pod: Obj, now: str) -> None:

@@ -72,14 +72,14 @@ async def run(
         # 3. Names for pods, answered at the bridge, and the rules of their network.
         if context.switch is not None:
             context = _start_network(context, context.switch, tasks)
-        keeper = LogKeeper(client, settings.data_dir, rng)
+        keeper = LogKeeper(client, settings.data_dir, settings.is_ours, rng)
         context = replace(context, living_sources=LivingSources(client, rng, tasks), log_keeper=keeper)
         # 4. Watch the pods of this node; everything that was here before is taken back or cleared away.
         agent = Agent(context, tasks)
         await agent.start()
         tasks.create_task(keeper.run())
-        if settings.name in settings.peers[:1]:
-            departed = DepartedPods(client, settings.data_dir, settings.peers, keeper.look, rng)
+        if settings.departed is not None:
+            departed = DepartedPods(client, settings.data_dir, settings.departed, keeper.look, rng)
             tasks.create_task(departed.run())
         # 5. Join the cluster and stay in it.
         cannot = notes(context)
@@ -150,12 +150,16 @@ class Agent:
 
     def _clear_orphans(self, wanted: set[str]) -> None:
         for directory in all_pods(self._context.settings.data_dir):
-            owner = directory.owner().get("node", self._context.settings.name)
-            if owner == self._context.settings.name and directory.uid not in wanted:
-                log.info("clearing away a pod that is gone", uid=directory.uid)
-                if self._context.switch is not None and directory.sandbox():
-                    self._context.switch.remove(directory.uid)
-                end_pod(directory)
+            try:
+                owner = directory.owner().get("node", self._context.settings.name)
+                if owner == self._context.settings.name and directory.uid not in wanted:
+                    log.info("clearing away a pod that is gone", uid=directory.uid)
+                    if self._context.switch is not None and directory.sandbox():
+                        self._context.switch.remove(directory.uid)
+                    end_pod(directory)
+            except OSError as error:
+                # The next start tries again; until then the others need a node.
+                log.warning("folder not cleared away", uid=directory.uid, error=error)
 
 
 async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: random.Random) -> NodeContext:

@@ -11,6 +11,7 @@ import errno
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from hekla.log import get_logger
 from hekla.node.directory import PodDirectory, all_pods, checked, remove_tree
@@ -60,14 +61,15 @@ def earlier_pod(
             return found[back - 1] if len(found) >= back else None
 
 
-def jobs_with_logs(data_dir: Path) -> dict[str, tuple[str, str]]:
-    """Namespace and name of each Job that logs are kept of, by uid; empty ones where nothing tells."""
+def jobs_with_logs(data_dir: Path) -> list[str]:
+    """Uids of the Jobs that logs are kept of."""
     folder = data_dir / "kept"
-    found = {}
-    for place in folder.iterdir() if folder.is_dir() else ():
-        owner = next((owner for pod in all_pods(place) if (owner := pod.owner())), {})
-        found[place.name] = (str(owner.get("namespace", "")), str((owner.get("job") or {}).get("name", "")))
-    return found
+    return [place.name for place in folder.iterdir()] if folder.is_dir() else []
+
+
+def kept_for(data_dir: Path, job: str) -> dict[str, Any]:
+    """Who owns what is kept of a Job (`PodDirectory.owner`), as the first of its pods tells; empty where none does."""
+    return next((owner for pod in _kept_pods(data_dir, job) if (owner := pod.owner())), {})
 
 
 def bound_all(data_dir: Path) -> None:
@@ -80,9 +82,9 @@ def bound_all(data_dir: Path) -> None:
         log.warning("kept logs not cut", error=error)
 
 
-def forget(data_dir: Path, job: str) -> None:
-    """Remove what is kept of a Job."""
-    _remove(_place(data_dir, job))
+def forget(data_dir: Path, job: str) -> bool:
+    """Remove what is kept of a Job; False when it would not go."""
+    return _remove(_place(data_dir, job))
 
 
 def tail_of(files: Iterable[Path], limit: int) -> bytes | None:
@@ -170,10 +172,13 @@ def _cut(newest: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _remove(path: Path) -> None:
+def _remove(path: Path) -> bool:
+    """False when it would not go."""
     try:
         remove_tree(path)
     except OSError as error:
         # Another node may be putting something in or taking it away: it looks again when it has done so.
         if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
             log.warning("kept log not removed", place=path, error=error)
+            return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -42,5 +43,10 @@ class NodeSettings:
     events: Events = "all"  # which of them are written
     storage_period: float = 2.0  # seconds between two looks at what pods have written
     ends_with: ProcessId | None = None  # a process that no pod may outlive (`warden.py`); None: pods outlive everybody
-    peers: tuple[str, ...] = ()  # all nodes of `data_dir`, where that is known: the first clears up after others
+    siblings: Callable[[str], bool] | None = None  # whether a node of that name is, or was, of this cluster
+    departed: Callable[[str], bool] | None = None  # those of them to clear up after; None: others do that
     labels: dict[str, str] = field(default_factory=dict)
+
+    def is_ours(self, node: str) -> bool:
+        """Whether what a node of that name left in `data_dir` is this cluster's. A folder may have served several."""
+        return node == self.name or (self.siblings is not None and self.siblings(node))
