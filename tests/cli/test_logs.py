@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from hekla.cli.logs import _LogsOnly, gone_containers
+from hekla.cli.logs import _LogsOnly, check_reach, gone_containers
+from hekla.client.rest import Client
+from hekla.errors import UsageError
 from tests import make
+from tests.apiserver.rig import Rig, with_server
+from tests.transports import Relay
 
 RUNNING = {"metadata": {"name": "j-t-0"}, "status": {"containerStatuses": [make.container_status("Running")]}}
 WAITING = {"metadata": {"name": "j-t-0"}, "status": {"phase": "Pending"}}
@@ -28,6 +32,19 @@ def test_warnings_are_passed_on_as_long_as_no_container_has_begun(
     assert capsys.readouterr().err == said
     display.warned("New", "y")
     assert capsys.readouterr().err == said.replace("Old: x", "New: y")
+
+
+def test_only_a_server_of_ours_is_asked_for_more_than_the_attempt_before() -> None:
+    async def script(server: Rig) -> None:
+        other = Client(Relay(server.transport, batches=False))
+        for previous in (0, 1, 2):
+            await check_reach(server.client, previous)
+        for previous in (0, 1):
+            await check_reach(other, previous)
+        with pytest.raises(UsageError, match=r"-pp: .* ask for that with -p"):
+            await check_reach(other, 2)
+
+    with_server(script)
 
 
 def test_pods_that_are_gone_are_asked_about_by_the_names_the_job_gives_them() -> None:

@@ -67,6 +67,7 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
     }
 
     async def work(client: Client) -> None:
+        await check_reach(client, previous)
         found = await require_job(client, job, connection.namespace)
         if follow:
             from hekla.cli.follow import Follower, LogWish
@@ -77,6 +78,14 @@ def logs(cluster: ClusterOptions, job: str, follow: bool, task: str, **parameter
             await _print_all(client, found, connection.namespace, task, query)
 
     with_client(connection, work)
+
+
+async def check_reach(client: Client, previous: int) -> None:
+    """Raises UsageError where the server would take no notice of how many attempts back, and answer with the last."""
+    if previous > 1 and not await client.offers_batches():
+        raise UsageError(
+            f"-{'p' * previous}: this cluster is none of Hekla's own and knows one attempt back: ask for that with -p"
+        )
 
 
 class _LogsOnly(PlainDisplay):
@@ -147,9 +156,9 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
     if not wanted and not kept:
         raise UsageError(f"job {name_of(job)!r} has no pods{f' of task {task!r}' if task else ''} to read logs of")
     answers = await asyncio.gather(*(_read(client, namespace, pod, name, query) for pod, name in wanted))
-    several = {pod for pod, _ in wanted if [name for name, _ in wanted].count(pod) > 1}
+    containers = Counter(pod for pod, _ in wanted)
     for (pod, container), answer in zip(wanted, answers):
-        shown = f"{pod}/{container}" if pod in several else pod
+        shown = f"{pod}/{container}" if containers[pod] > 1 else pod
         if isinstance(answer, ApiError):
             click.echo(f"{shown}: {answer.message}", err=True)
             continue
