@@ -85,7 +85,7 @@ node_events_option = click.option(
     "--node-events",
     type=click.Choice(["all", "warnings"]),
     default="all",
-    help="Which Events nodes write of their pods; warnings saves two writes for each container.",
+    help="Which Events nodes write of their pods; warnings saves a write for each container, two where it is stopped.",
 )
 
 
