@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hekla.client.workqueue import WorkQueue
+from hekla.client.workqueue import Urgency, WorkQueue
 from tests.integration.virtual_loop import run_virtually
 
 
@@ -74,23 +75,24 @@ def test_forgetting_starts_the_delays_anew() -> None:
     run_virtually(work())
 
 
-def test_what_somebody_waits_for_goes_ahead_of_the_rest() -> None:
+def test_what_somebody_waits_for_goes_first_and_what_has_only_to_be_told_last() -> None:
     async def work() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
-        for key in ("told", "new"):
+        queue.add("told", Urgency.TOLD)
+        for key in ("new", "changed"):
             queue.add(key)
-        queue.add("awaited", ahead=True)
-        return [await queue.get() for _ in range(3)]
+        queue.add("awaited", Urgency.AWAITED)
+        return [await queue.get() for _ in range(4)]
 
-    assert run_virtually(work()) == ["awaited", "told", "new"]
+    assert run_virtually(work()) == ["awaited", "new", "changed", "told"]
 
 
-def test_a_key_in_the_line_moves_ahead_when_somebody_comes_to_wait_for_it() -> None:
+def test_a_key_in_the_line_moves_forward_when_somebody_comes_to_wait_for_it() -> None:
     async def work() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
         for key in ("a", "b", "c"):
             queue.add(key)
-        queue.add("c", ahead=True)
+        queue.add("c", Urgency.AWAITED)
         queue.add("c")
         found = [await queue.get() for _ in range(3)]
         assert len(queue) == 0
@@ -99,24 +101,24 @@ def test_a_key_in_the_line_moves_ahead_when_somebody_comes_to_wait_for_it() -> N
     assert run_virtually(work()) == ["c", "a", "b"]
 
 
-def test_a_key_wanted_ahead_while_it_is_worked_on_comes_back_ahead() -> None:
+def test_a_key_awaited_while_it_is_worked_on_comes_back_first() -> None:
     async def work() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         key = await queue.get()
         queue.add("b")
         queue.add("a")
-        queue.add("a", ahead=True)
+        queue.add("a", Urgency.AWAITED)
         queue.done(key)
         return [await queue.get() for _ in range(2)]
 
     assert run_virtually(work()) == ["a", "b"]
 
 
-def test_what_went_ahead_and_failed_comes_back_ahead() -> None:
+def test_what_failed_is_as_urgent_as_it_was() -> None:
     async def work() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
-        queue.add("awaited", ahead=True)
+        queue.add("awaited", Urgency.AWAITED)
         queue.add("told")
         for _ in range(2):
             key = await queue.get()
@@ -129,15 +131,15 @@ def test_what_went_ahead_and_failed_comes_back_ahead() -> None:
     assert run_virtually(work()) == ["awaited", "new", "told"]
 
 
-def test_what_is_to_go_ahead_later_does_so_whichever_wish_comes_first() -> None:
+def test_what_is_awaited_later_is_so_whichever_wish_comes_first() -> None:
     async def work() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 1, ahead=True)
+        queue.add_after("a", 1, Urgency.AWAITED)
         queue.add_after("b", 1)
-        queue.add_after("b", 2, ahead=True)
-        queue.add_after("c", 2, ahead=True)
+        queue.add_after("b", 2, Urgency.AWAITED)
+        queue.add_after("c", 2, Urgency.AWAITED)
         queue.add_after("c", 1)
-        queue.add_after("d", 5, ahead=True)
+        queue.add_after("d", 5, Urgency.AWAITED)
         queue.add("told")
         queue.add("d")
         await asyncio.sleep(1)
@@ -146,20 +148,37 @@ def test_what_is_to_go_ahead_later_does_so_whichever_wish_comes_first() -> None:
     assert run_virtually(work()) == ["d", "a", "b", "c", "told"]
 
 
-def test_who_stands_behind_gets_a_turn_however_many_go_ahead() -> None:
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [(Urgency.AWAITED, Urgency.USUAL), (Urgency.AWAITED, Urgency.TOLD), (Urgency.USUAL, Urgency.TOLD)],
+)
+def test_who_stands_behind_gets_a_turn_however_many_go_before(before: Urgency, behind: Urgency) -> None:
     async def work() -> int:
         queue: WorkQueue[int] = WorkQueue()
-        queue.add(-1)
+        queue.add(-1, behind)
         for key in range(100):
-            queue.add(key, ahead=True)
+            queue.add(key, before)
         return [await queue.get() for _ in range(101)].index(-1)
 
     assert run_virtually(work()) == 8
 
 
-def test_of_those_behind_only_so_many_are_worked_on_at_a_time_and_those_ahead_do_not_wait_for_them() -> None:
+def test_what_is_told_gets_a_turn_though_there_is_always_something_awaited_and_something_usual() -> None:
+    async def work() -> int:
+        queue: WorkQueue[int] = WorkQueue()
+        queue.add(-1, Urgency.TOLD)
+        for key in range(100):
+            queue.add(key, Urgency.AWAITED)
+            queue.add(1000 + key)
+        return [await queue.get() for _ in range(201)].index(-1)
+
+    # Every ninth turn is not that of the first line, and of these every ninth not that of the second.
+    assert run_virtually(work()) == 80
+
+
+def test_only_so_much_is_told_at_a_time_and_nothing_else_waits_for_that() -> None:
     async def work() -> None:
-        queue: WorkQueue[str] = WorkQueue(most_behind=2)
+        queue: WorkQueue[str] = WorkQueue(told_at_a_time=2)
         taken: list[str] = []
 
         async def take() -> None:
@@ -168,22 +187,22 @@ def test_of_those_behind_only_so_many_are_worked_on_at_a_time_and_those_ahead_do
 
         workers = [asyncio.create_task(take()) for _ in range(8)]
         for key in ("a", "b", "c", "d"):
-            queue.add(key)
+            queue.add(key, Urgency.TOLD)
         await asyncio.sleep(1)
         assert taken == ["a", "b"]
-        queue.add("e", ahead=True)
-        queue.add("d", ahead=True)
+        queue.add("e")
+        queue.add("d", Urgency.AWAITED)
         await asyncio.sleep(1)
-        assert taken[2:] == ["e", "d"]
+        assert taken[2:] == ["d", "e"]
         queue.done("a")
         await asyncio.sleep(1)
         assert taken[4:] == ["c"]
-        queue.add("f")
+        queue.add("f", Urgency.TOLD)
         queue.done("e")
         await asyncio.sleep(1)
         assert taken[5:] == []
-        queue.add("g")
-        queue.add("h")
+        queue.add("g", Urgency.TOLD)
+        queue.add("h", Urgency.TOLD)
         queue.widen(4)
         await asyncio.sleep(1)
         assert taken[5:] == ["f", "g"]
@@ -195,30 +214,30 @@ def test_of_those_behind_only_so_many_are_worked_on_at_a_time_and_those_ahead_do
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 5))
 def test_whatever_comes_in_whatever_order_every_key_has_its_turn_after_it_was_added(
-    seed: int, most_behind: int, workers: int
+    seed: int, told_at_a_time: int, workers: int
 ) -> None:
     rng = random.Random(seed)
-    owed: dict[int, bool] = {}
-    behind = 0
+    owed: dict[int, Urgency] = {}
+    being_told = 0
 
     async def take(queue: WorkQueue[int]) -> None:
-        nonlocal behind
+        nonlocal being_told
         while True:
             key = await queue.get()
-            ahead = owed.pop(key)
-            behind += not ahead
-            assert behind <= most_behind
+            telling = owed.pop(key) is Urgency.TOLD
+            being_told += telling
+            assert being_told <= told_at_a_time
             await asyncio.sleep(rng.choice((0, 0.1, 1)))
-            behind -= not ahead
+            being_told -= telling
             queue.done(key)
 
     async def work() -> None:
-        queue: WorkQueue[int] = WorkQueue(most_behind=most_behind)
+        queue: WorkQueue[int] = WorkQueue(told_at_a_time=told_at_a_time)
         tasks = [asyncio.create_task(take(queue)) for _ in range(workers)]
         for _ in range(60):
-            key, ahead = rng.randrange(8), rng.random() < 0.3
-            owed[key] = ahead or owed.get(key, False)
-            queue.add(key, ahead=ahead)
+            key, urgency = rng.randrange(8), rng.choice(list(Urgency))
+            owed[key] = min(urgency, owed.get(key, urgency))
+            queue.add(key, urgency)
             await asyncio.sleep(rng.choice((0, 0, 0.1, 0.5)))
         await asyncio.sleep(120)
         assert not owed

@@ -40,6 +40,7 @@ class Bench(Stage):
         self.transport: BreaksAtWrite
         self.flags: dict[str, Any] = {}  # how the controllers are run when they are started next
         self.lets_gangs_in = True
+        self.runs_pods = True
         self.disturb: Callable[[str], Awaitable[Answer | None]] = nothing  # what becomes of the controllers' requests
         self.away_seconds = 0.0  # how long nobody controls after the controllers were cut off
 
@@ -115,7 +116,7 @@ class Bench(Stage):
         groups, pods = Informer(self.client, POD_GROUP, rng=self.rng), Informer(self.client, POD, rng=self.rng)
         async with asyncio.TaskGroup() as tasks:
             groups.subscribe(lambda update: _start(tasks, self._let_in(update)))
-            pods.subscribe(lambda update: _start(tasks, _run_pod(self.client, update)))
+            pods.subscribe(lambda update: _start(tasks, _run_pod(self.client, update)) if self.runs_pods else None)
             tasks.create_task(groups.run())
             tasks.create_task(pods.run())
 

@@ -11,13 +11,14 @@ seen it, so a decision is never made on a picture older than our own last step a
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from hekla.api.kinds import Obj
 from hekla.api.meta import Key, is_deleting, revision_of, uid_of
 from hekla.client.informer import Informer
-from hekla.client.workqueue import WorkQueue
+from hekla.client.workqueue import Urgency, WorkQueue
 from hekla.errors import ApiError, Conflict, HeklaError, NotFound
 from hekla.log import get_logger
 
@@ -45,19 +46,20 @@ class _Unseen:
 class Runner:
     """Runs `reconcile` for keys; it returns the seconds after which to look again, or None."""
 
-    def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 4) -> None:
+    def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 4, told_at_a_time: int = sys.maxsize) -> None:
+        """`told_at_a_time`: looks that have only something to tell, of those under way."""
         self._name = name
         self._reconcile = reconcile
         self._workers = workers
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[Key] = WorkQueue(told_at_a_time=told_at_a_time)
         self._unseen: dict[Key, _Unseen] = {}
         self._held_back: set[Key] = set()
         # What came for a key while it was looked at, and is not known to be that look's own doing.
         self._came: dict[Key, set[tuple[Informer, int]]] = {}
 
-    def enqueue(self, key: Key, *, ahead: bool = False) -> None:
-        """Have the key looked at; `ahead` of those that are new or have only something to tell."""
-        self._queue.add(key, ahead=ahead)
+    def enqueue(self, key: Key, urgency: Urgency = Urgency.USUAL) -> None:
+        """Have the key looked at."""
+        self._queue.add(key, urgency)
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
         self._queue.add_after(key, seconds)
@@ -95,7 +97,7 @@ class Runner:
         """Something came that is no news for the key, but may be what it was held back for."""
         if key in self._held_back:
             # It has had its turn already.
-            self._queue.add(key, ahead=True)
+            self._queue.add(key, Urgency.AWAITED)
 
     async def run(self) -> None:
         """Work until cancelled. The informers must have synced."""

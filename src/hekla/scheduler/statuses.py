@@ -18,7 +18,7 @@ from hekla.api.meta import timestamp
 from hekla.api.scheduling import GROUP_STEP
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
-from hekla.client.workqueue import WorkQueue
+from hekla.client.workqueue import Urgency, WorkQueue
 from hekla.clock import Clock
 from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.log import get_logger
@@ -116,7 +116,7 @@ class Statuses:
         self._writers = 4 * in_flight
         self._wake = wake
         # What has only to be told must not keep the server from what somebody waits for, bindings above all.
-        self._due: WorkQueue[_Key] = WorkQueue(most_behind=_TOLD_AT_A_TIME)
+        self._due: WorkQueue[_Key] = WorkQueue(told_at_a_time=_TOLD_AT_A_TIME)
         self._told_together = max(_TOLD_AT_A_TIME, in_flight // 4)
         self._wishes: dict[_Key, _Wish] = {}
         self._held: dict[str, QueueOutcome] = {}  # what each queue held at the end of the last cycle
@@ -190,8 +190,8 @@ class Statuses:
         status, annotations = group_status(row, outcome, cycle_id, ""), waiting_annotations(row, outcome)
         change = change_of(row, outcome, status, annotations)
         when = self._times.group(change, hold, self._said.get(key), now)
-        ahead = change == "phase" and is_awaited(row, outcome)
-        self._wish(key, _GroupWish(outcome, cycle_id, hold), when, now, ahead=ahead)
+        urgency = Urgency.AWAITED if change == "phase" and is_awaited(row, outcome) else Urgency.TOLD
+        self._wish(key, _GroupWish(outcome, cycle_id, hold), when, now, urgency)
         if outcome.pod_conditions:
             patience = self._times.patience(hold, now)
             for pod, condition in outcome.pod_conditions:
@@ -228,13 +228,13 @@ class Statuses:
         else:
             self._wish(key, outcome, self._times.queue(self._said.get(key)), self._clock.monotonic())
 
-    def _wish(self, key: _Key, wish: _Wish, when: When, now: float, *, ahead: bool = False) -> None:
+    def _wish(self, key: _Key, wish: _Wish, when: When, now: float, urgency: Urgency = Urgency.TOLD) -> None:
         """Have something written in the place of what was to be written before; at that time, if it is earlier."""
         if when.at == NEVER:
             self._wishes.pop(key, None)
         else:
             self._wishes[key] = wish
-            self._due.add_after(key, when.at - now, ahead=ahead)
+            self._due.add_after(key, when.at - now, urgency)
 
     async def _widen_if_joined(self) -> None:
         """Where many writes go in one request, few at a time would cost more than they save."""
@@ -266,7 +266,7 @@ class Statuses:
         early = _not_before(wish) - self._clock.monotonic()
         if early > 0:
             # It has come in the place of something that should have been written earlier, or has been withdrawn.
-            self._due.add_after(key, early)
+            self._due.add_after(key, early, Urgency.TOLD)
             return
         try:
             await self._carry_out(key, wish)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ from hekla.api.kinds import JOB, POD, POD_GROUP
 from hekla.client.informer import Update
 from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.client.transport import Answer, Request, Transport
 from hekla.controllers import controllers
 from hekla.controllers.job.first_status import is_due
 from hekla.controllers.job.model import read_job, read_pods
 from hekla.controllers.job.scene import Scene
 from tests import make
 from tests.controllers.bench import Bench, on_bench
-from tests.transports import Line, Stalling
+from tests.transports import Counting, Line, Stalling
 
 
 def follow_statuses(bench: Bench) -> list[dict[str, Any]]:
@@ -54,6 +56,7 @@ def a_scene(job: dict[str, Any], *pods: dict[str, Any], group: dict[str, Any] | 
         (a_scene(make.job("demo", make.task("worker", 100))), False, True),
         (a_scene(make.job("demo", make.task("worker", 101))), True, True),
         (a_scene(make.job("demo", make.task("worker", 3), minAvailable=0)), True, True),
+        (a_scene(SMALL, make.job_pod(SMALL, phase="Pending")), False, True),
         (a_scene(SMALL, make.job_pod(SMALL)), True, True),
     ],
 )
@@ -164,3 +167,41 @@ def test_a_job_whose_pods_ran_before_they_were_heard_of_was_pending() -> None:
 
     phases, _ = on_bench(script)
     assert phases == ["Pending", "Running"]
+
+
+class Slow(Counting):
+    """Each write is a request of its own and takes a while; notes how many Jobs are told of, and at a time."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner, batches=False)
+        self.statuses = self.told = self.most_told = 0
+
+    async def send(self, request: Request) -> Answer:
+        is_status = request.method == "PUT" and "/jobs/" in request.path
+        self.told += is_status
+        self.most_told = max(self.most_told, self.told)
+        self.statuses += is_status
+        if request.writes:
+            await asyncio.sleep(0.1)
+        answer = await super().send(request)
+        self.told -= is_status
+        return answer
+
+
+def test_where_each_write_is_a_request_of_its_own_pods_are_made_before_jobs_are_told_of() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.stop_controllers()
+        bench.runs_pods = False
+        for name in names:
+            await bench.create(make.new_job(name, make.task("worker", 1)))
+        slow = Slow(InProcessTransport(bench.app))
+        told_before: list[int] = []
+        bench.watch(POD, lambda update: told_before.append(slow.statuses) if update.old is None else None)
+        bench.start(controllers.run(Client(slow), clock=bench.clock, rng=bench.rng))
+        await bench.until(lambda: all(map(bench.phase, names)), "every Job is Pending")
+        assert [bench.job(name)["status"]["pending"] for name in names] == [1] * 40
+        assert (slow.statuses, slow.most_told) == (40, 4)
+        assert told_before == [0] * 40
+
+    names = [f"demo-{number}" for number in range(40)]
+    on_bench(script)

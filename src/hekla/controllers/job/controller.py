@@ -28,6 +28,7 @@ from hekla.api.scheduling import PodGroupPhase
 from hekla.client.informer import Update
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
+from hekla.client.workqueue import Urgency
 from hekla.clock import Clock
 from hekla.controllers.belongings import Lost
 from hekla.controllers.job import attempt, first_status
@@ -57,6 +58,7 @@ log = get_logger("job")
 
 # A look at a Job is mostly waiting for answers; with few workers, a thousand small jobs wait for each other.
 _WORKERS = 256
+_TOLD_AT_A_TIME = 4
 _PLUGIN = "plugin-"
 _LOOKED_AT_ONCE = 100
 _PAUSE_PER_POD = 0.000_05
@@ -77,7 +79,7 @@ class JobController:
         self._read: dict[str, Job] = {}
         self._waiting: dict[str, Waiting] = {}
         self._robbed: set[Key] = set()  # Jobs that have lost something since it was asked whether they are still there
-        self.runner = Runner("job", self.reconcile, workers=_WORKERS)
+        self.runner = Runner("job", self.reconcile, workers=_WORKERS, told_at_a_time=_TOLD_AT_A_TIME)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
         self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, clock, rng)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
@@ -234,8 +236,11 @@ class JobController:
         if after.phase != JobPhase.PENDING:
             # Pods that were made before, and not heard of yet, may run already.
             job = (await self._begun(scene)).job
-        records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
-        await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
+        if made.created and first_status.may_be_told_last(job) and not await self._client.offers_batches():
+            self.runner.enqueue(job.key, Urgency.TOLD)
+        else:
+            records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
+            await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
         if made.created and answers_waiting_pods(job):
             # From now on they wait, and nothing else may happen that has somebody look until when.
             self.runner.enqueue(job.key)
@@ -363,7 +368,8 @@ class JobController:
         elif group_judged(update):
             # With a list, our own write may bring what the scheduler wrote just before it. A gang that was let in has
             # pods to be made, for which its part of the cluster is kept: before others are begun.
-            self.runner.enqueue(key, ahead=phase_of(update.new) == PodGroupPhase.INQUEUE)
+            let_in = phase_of(update.new) == PodGroupPhase.INQUEUE
+            self.runner.enqueue(key, Urgency.AWAITED if let_in else Urgency.USUAL)
         else:
             self.runner.enqueue_unless_written(key, self._sources.groups, update.obj)
 
