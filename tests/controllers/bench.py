@@ -31,10 +31,11 @@ _GRACE_SECONDS = 1.0
 
 
 class Bench(Stage):
-    def __init__(self, break_at: int = 0, *, before: bool = False, seed: int = 0) -> None:
+    def __init__(self, break_at: int = 0, *, before: bool = False, batches: bool = True, seed: int = 0) -> None:
         super().__init__(seed)
         self._break_at = break_at
         self._before = before
+        self._batches = batches
         self._tasks: asyncio.TaskGroup
         self._supervisor: asyncio.Task[None] | None = None
         self.transport: BreaksAtWrite
@@ -128,7 +129,8 @@ class Bench(Stage):
                 await self.client.patch(POD_GROUP, name_of(group), inqueue, namespace_of(group))
 
     def _connection(self) -> BreaksAtWrite:
-        return BreaksAtWrite(Disturbed(InProcessTransport(self.app), lambda request: self.disturb(request)))
+        line = Disturbed(InProcessTransport(self.app), lambda request: self.disturb(request))
+        return BreaksAtWrite(line, batches=self._batches)
 
     async def _supervise(self) -> None:
         """Run the controllers; when they have been cut off, start new ones with a whole connection."""
@@ -148,10 +150,18 @@ class Bench(Stage):
 
 
 def on_bench(
-    script: Callable[[Bench], Awaitable[T]], *, break_at: int = 0, before: bool = False, seed: int = 0
+    script: Callable[[Bench], Awaitable[T]],
+    *,
+    break_at: int = 0,
+    before: bool = False,
+    batches: bool = True,
+    seed: int = 0,
 ) -> tuple[T, int]:
-    """Run a script; its result, and how many writes the controllers made."""
-    bench = Bench(break_at, before=before, seed=seed)
+    """Run a script; its result, and how many writes the controllers made.
+
+    Without `batches` they find a server like a real one, that takes each write by itself.
+    """
+    bench = Bench(break_at, before=before, batches=batches, seed=seed)
 
     async def main() -> T:
         result: list[T] = []
