@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hekla.local.layout import Layout
+from hekla.node.switch import LOCK as SWITCH_LOCK
 from tests.e2e.local_cluster import HEKLA, LocalCluster, clean_environment, mounts_of, processes_of, running
 from tests.eventually import eventually
+from tests.node.test_switch import waits_for
 
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
@@ -121,14 +127,60 @@ def test_status_and_down_tell_what_a_killed_cluster_left(data_dir: Path) -> None
         assert not mounts_of(data_dir)
 
 
-def test_nothing_of_a_run_outlives_it_though_all_its_processes_are_killed(tmp_path: Path, data_dir: Path) -> None:
-    cluster = LocalCluster(data_dir)
-    (tmp_path / "job.yaml").write_text(JOB)
-    command = [HEKLA, "run", tmp_path / "job.yaml", "--data-dir", data_dir]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=clean_environment()) as run:
+@contextlib.contextmanager
+def run_of(job: str, folder: Path, *flags: str | Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    (folder / "job.yaml").write_text(job)
+    command = [HEKLA, "run", folder / "job.yaml", *flags]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=clean_environment() | variables) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
+
+
+def kill_all(run: subprocess.Popen[bytes], cluster: LocalCluster) -> None:
+    """But for what is to clear up after them."""
+    for pid in (run.pid, cluster.supervisor(), *(part["pid"] for part in cluster.components().values())):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_nothing_of_a_run_outlives_it_though_all_its_processes_are_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with run_of(JOB, tmp_path, TMPDIR=str(folder), XDG_STATE_HOME=str(tmp_path)) as run:
+        cluster = LocalCluster(eventually(lambda: next(folder.iterdir(), None), what="a folder of its own"))
         eventually(cluster.kubeconfig.exists, what="a kubeconfig")
         eventually(lambda: phases(cluster) == ["Running"] * 3, what="three pods run")
-        for pid in (run.pid, cluster.supervisor(), *(part["pid"] for part in cluster.components().values())):
-            os.kill(pid, signal.SIGKILL)
-    eventually(lambda: processes_of(data_dir) == [], what="nothing is left of it")
-    assert not mounts_of(data_dir)
+        kill_all(run, cluster)
+    eventually(lambda: processes_of(folder) == [], what="nothing is left of it")
+    assert not mounts_of(folder)
+    assert not list(folder.iterdir())
+
+
+def test_nothing_of_a_run_outlives_it_that_was_only_just_being_started(tmp_path: Path, data_dir: Path) -> None:
+    layout = Layout(data_dir)
+    layout.prepare()
+    cluster = LocalCluster(data_dir)
+    with (layout.nodes / SWITCH_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # so that the pods' network comes no further than this
+        with run_of(JOB, tmp_path, "--data-dir", data_dir) as run:
+            eventually(lambda: waits_for(layout.nodes / SWITCH_LOCK), what="a switch waits for its turn")
+            os.kill(eventually(cluster.supervisor), signal.SIGKILL)
+            run.kill()
+        eventually(lambda: processes_of(data_dir) == [], what="nothing is left of it")
+
+
+def test_where_a_run_was_killed_a_cluster_is_started_at_once(tmp_path: Path, data_dir: Path) -> None:
+    cluster = LocalCluster(data_dir)
+    with run_of(JOB, tmp_path, "--data-dir", data_dir) as run:
+        eventually(cluster.kubeconfig.exists, what="a kubeconfig")
+        eventually(lambda: phases(cluster) == ["Running"] * 3, what="three pods run")
+        kill_all(run, cluster)
+    with running(data_dir):
+        eventually(lambda: phases(cluster) == ["Failed"] * 3, what="what ran is told to have ended")
+        cluster.kubectl("delete", "vcjob", "steady")
+        eventually(lambda: phases(cluster) == [], what="the pods are gone")
+        submit(cluster)
+        check_the_end(cluster, uids_of(cluster))
+    assert not processes_of(data_dir)

@@ -24,7 +24,6 @@ from hekla.local.departed import is_departed, is_ours
 from hekla.local.layout import Layout, default_images
 from hekla.local.roles import ROLES, component_user
 from hekla.local.supervisor import Component, Ready
-from hekla.node.records import process_id
 
 if TYPE_CHECKING:
     from hekla.apiserver.access.user import User
@@ -65,8 +64,6 @@ class ClusterSettings:
     log_level: str = "info"
     hidden: tuple[Path, ...] = ()
     """Files pods must not see, beside the data dir: copies of the kubeconfig."""
-    private: bool = False
-    """Somebody's for one run: not even its pods may outlive its supervisor, however that ends."""
     temporary: bool = False
     """The data dir goes when the cluster does."""
 
@@ -196,7 +193,6 @@ def node(
     layout: Layout, credentials: Credentials, settings: ClusterSettings, port: int, index: int, cpu: str, memory: str
 ) -> Component:
     name = node_names(settings)[index]
-    ends_with = process_id(os.getpid()) if settings.private else None
 
     async def run(ready: Ready) -> None:
         from hekla.node import agent
@@ -220,7 +216,6 @@ def node(
             runtime=settings.runtime,
             events=settings.node_events,
             api_server=("127.0.0.1", port),
-            ends_with=ends_with,
             siblings=is_ours,
             departed=partial(is_departed, present=node_names(settings)) if index == 0 else None,
         )

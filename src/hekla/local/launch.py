@@ -7,13 +7,16 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import NoReturn
 
 from hekla.errors import HeklaError, UsageError
 from hekla.local.components import ClusterSettings
 from hekla.local.layout import Layout
-from hekla.local.supervisor import fork_deaf, listen_again, stop_with_parent
+from hekla.local.supervisor import fork_deaf, listen_again, redirect, stop_with_parent
+from hekla.local.warden import guard
 from hekla.log import configure_logging, get_logger
 
 log = get_logger("supervisor")
@@ -31,7 +34,7 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class LaunchedCluster:
-    """A cluster whose supervisor is our child. It tells on a pipe how far it has come, one line a stage."""
+    """A cluster whose supervisor, or warden, is our child. It tells on a pipe how far it has come, one line a stage."""
 
     pid: int
     stages: int
@@ -70,12 +73,16 @@ class LaunchedCluster:
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
             return
+        # A warden that was killed did not wait for its supervisor, which then stops by itself.
+        os.set_blocking(self.stages, True)
+        while os.read(self.stages, 65536):
+            pass
 
 
 def launch_cluster(settings: ClusterSettings, *, outlives_us: bool) -> LaunchedCluster:
     """Fork a supervisor into a session of its own. Call before any event loop or thread exists.
 
-    Unless it is to outlive this process, it stops when we do, however we end.
+    Unless it is to outlive this process, it stops when we do, however we end, and whatever it left is ended too.
     """
     settings.validate()
     layout = Layout(settings.data_dir)
@@ -88,31 +95,25 @@ def launch_cluster(settings: ClusterSettings, *, outlives_us: bool) -> LaunchedC
     pid = fork_deaf()
     if pid == 0:
         os.close(read_end)
-        if not outlives_us:
-            stop_with_parent(parent)
-        _supervise(replace(settings, private=not outlives_us), layout, write_end)
+        if outlives_us:
+            _supervise(settings, layout, write_end)
+        stop_with_parent(parent)
+        guard(partial(_supervise, settings, layout, write_end), layout, temporary=settings.temporary)
     os.close(write_end)
     return LaunchedCluster(pid, read_end)
 
 
-def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> None:
-    """The child's whole life. Never returns."""
+def _supervise(settings: ClusterSettings, layout: Layout, pipe: int) -> NoReturn:
+    """The supervisor's whole life."""
     code = 1
     try:
         os.setsid()
         listen_again()
-        output = os.open(layout.log_of("up"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (output, 1), (output, 2)):
-            os.dup2(source, target)
+        redirect(layout.log_of("up"))
         from hekla.local.cluster import run_cluster
 
         configure_logging(settings.log_level)
         run_cluster(settings, takes_jobs=lambda: _say(pipe, Stage.TAKES_JOBS), ready=lambda: _say(pipe, Stage.READY))
-        if settings.temporary:
-            from hekla.node.directory import remove_tree
-
-            remove_tree(settings.data_dir)
         code = 0
     except HeklaError as error:
         _say(pipe, f"{Stage.FAILED} {error}")

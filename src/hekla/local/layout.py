@@ -68,6 +68,11 @@ class Layout:
         return self.run / "lock"
 
     @property
+    def clearing(self) -> Path:
+        """Held by who clears up after a cluster that was killed."""
+        return self.run / "clearing"
+
+    @property
     def scheduler_conf(self) -> Path:
         """Says where the scheduler's configuration is, when it has one of its own."""
         return self.run / "scheduler-conf"

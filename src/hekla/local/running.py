@@ -51,6 +51,29 @@ def locked(layout: Layout) -> Iterator[None]:
                 f"a cluster or node is already running on {layout.root}: use it (kubeconfig {layout.kubeconfig}), "
                 f"stop it with `hekla down{data_dir_flag(layout.root, os.environ)}`, or choose another --data-dir"
             ) from None
+        # What a killed run left may just be going: nothing of ours may be there before it is gone.
+        with _turn_to_clear(layout):
+            pass
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def clearing(layout: Layout) -> Iterator[bool]:
+    """For who clears up after a cluster that was killed: whoever comes to hold the data dir meanwhile waits.
+
+    False where somebody holds it already: then everything there is theirs.
+    """
+    with _turn_to_clear(layout):
+        yield not _is_locked(layout)
+
+
+@contextlib.contextmanager
+def _turn_to_clear(layout: Layout) -> Iterator[None]:
+    descriptor = os.open(layout.clearing, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

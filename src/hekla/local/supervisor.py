@@ -39,7 +39,7 @@ _STOP_SECONDS = 10.0
 _LONGEST_BACK_OFF = 3.0
 _STEADY_SECONDS = 10.0
 _MOST_DESCRIPTORS = 4096
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Upstream's scheduler writes down what it knows when it hears these: whoever sends them wants nobody to end.
 _DUMP_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -91,7 +91,7 @@ class Supervisor:
         """Take over SIGTERM, SIGINT and SIGCHLD. Call once, in the main thread."""
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
-        for number in _STOP_SIGNALS:
+        for number in STOP_SIGNALS:
             # Whoever started us with nohup wants us to stay.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._ask_to_stop)
@@ -249,12 +249,12 @@ def _become(component: Component, ready_pipe: int, parent: int, log_level: str) 
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (*_STOP_SIGNALS, signal.SIGCHLD):
+        for number in (*STOP_SIGNALS, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         listen_again()
         stop_with_parent(parent)
-        _close_all_but(0, 1, 2, ready_pipe, *component.keeps)
-        _redirect(component.log)
+        close_all_but(0, 1, 2, ready_pipe, *component.keeps)
+        redirect(component.log)
         configure_logging(log_level)
         run_until_terminated(component.run, ready=lambda word: _say_ready(ready_pipe, word))
         code = 0
@@ -303,7 +303,7 @@ def fork_deaf() -> int:
 
     One that came earlier would go to the handler of its parent, which does nothing here, and be lost.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     pid = os.fork()
     if pid != 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -311,7 +311,7 @@ def fork_deaf() -> int:
 
 
 def listen_again() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 def stop_with_parent(parent: int) -> None:
@@ -326,14 +326,15 @@ def _say_ready(pipe: int, word: str) -> None:
     os.close(pipe)
 
 
-def _close_all_but(*kept: int) -> None:
-    """What is the supervisor's alone, and what it holds for others, must not stay open in this process."""
+def close_all_but(*kept: int) -> None:
+    """What is alone of the process we were forked from, and what it holds for others, must not stay open in ours."""
     ends = sorted(kept)
     for below, above in zip(ends, [*ends[1:], _MOST_DESCRIPTORS], strict=True):
         os.closerange(below + 1, above)
 
 
-def _redirect(log_file: Path) -> None:
+def redirect(log_file: Path) -> None:
+    """Read nothing, and write to that file."""
     output = open_log(log_file)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -175,7 +175,7 @@ async def _prepare(client: Client, settings: NodeSettings, clock: Clock, rng: ra
     switch: SwitchClient | None = None
     facts: dict[str, object] = {}
     if isolated:
-        switch = SwitchClient(settings.data_dir, settings.outgoing, settings.ends_with)
+        switch = SwitchClient(settings.data_dir, settings.outgoing)
         facts = await asyncio.to_thread(switch.describe)
     return NodeContext(
         client=client,

@@ -21,7 +21,6 @@ from hekla.node.kept_logs import keep_logs
 from hekla.node.runtime import Reason
 from hekla.node.switch import RECORD, SOCKET
 from hekla.node.uplink import undo
-from hekla.node.warden import dismiss_warden
 
 _KILL_SECONDS = 10.0
 
@@ -53,8 +52,6 @@ def sweep(data_dir: Path) -> SweepReport:
         _remove_secrets(data_dir)
     with _noting_failure(left):
         undo(data_dir)
-    # It is there for the case that we come to no end.
-    dismiss_warden(data_dir)
     return replace(report, left=(*report.left, *left))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hekla.node.records import ProcessId
 from hekla.node.uplink import Outgoing
 
 Runtime = Literal["machine", "podman"]
@@ -42,7 +41,6 @@ class NodeSettings:
     isolation: Isolation = "auto"
     events: Events = "all"  # which of them are written
     storage_period: float = 2.0  # seconds between two looks at what pods have written
-    ends_with: ProcessId | None = None  # a process that no pod may outlive (`warden.py`); None: pods outlive everybody
     siblings: Callable[[str], bool] | None = None  # whether a node of that name is, or was, of this cluster
     departed: Callable[[str], bool] | None = None  # those of them to clear up after; None: others do that
     labels: dict[str, str] = field(default_factory=dict)

@@ -36,7 +36,6 @@ from hekla.node.pause import HELD_NAMESPACE, POD_LINK, fork_pause
 from hekla.node.pod_network import choose_network, host_networks
 from hekla.node.uplink import Keeper, Outgoing, Way, apply_rules, choose_way, fork_keeper, rules
 from hekla.node.user_ids import enter_user_namespace, mapped_ids
-from hekla.node.warden import fork_warden
 
 BRIDGE = "hekla0"
 SOCKET = "switch.sock"
@@ -50,12 +49,9 @@ _NFT_SECONDS = 5.0
 
 def main() -> None:
     data_dir, outgoing = Path(sys.argv[1]), cast("Outgoing", sys.argv[2])
-    ends_with: records.ProcessId | None = json.loads(sys.argv[3])
     # Nobody's child: the agent that started us comes and goes.
     if os.fork():
         os._exit(0)
-    if ends_with is not None:
-        fork_warden(data_dir, ends_with)
     lock = os.open(data_dir / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     # Held for life. One that is just being killed lets go in a moment. The file stays, whoever sweeps: a switch with a
     # lock of its own would take socket and record away from the one before it, which nobody would know of any more.

@@ -40,7 +40,6 @@ class Sandbox:
 class SwitchClient:
     data_dir: Path
     outgoing: Outgoing = "none"
-    ends_with: records.ProcessId | None = None  # as in NodeSettings
 
     def sandbox(self, uid: str, hostname: str) -> Sandbox:
         """The pod's namespaces and address, made if they are not there. Same answer as often as asked."""
@@ -139,14 +138,7 @@ class SwitchClient:
         """Start a switch that outlives us; return when it is ready."""
         with (self.data_dir / "switch.log").open("ab") as log:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "hekla.node.switch",
-                    str(self.data_dir),
-                    self.outgoing,
-                    json.dumps(self.ends_with),
-                ],
+                [sys.executable, "-m", "hekla.node.switch", str(self.data_dir), self.outgoing],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
