@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from hekla.cli.config import as_document
 from hekla.cli.main import hekla, run_program
+from hekla.clock import SystemClock
+from hekla.local.credentials import ensure_credentials
+from hekla.local.kubeconfigs import write_user_kubeconfig
+from hekla.local.layout import Layout
 from hekla.scheduler.config import DEFAULT_CONFIG, parse_config
 
 BUSY = """
@@ -48,6 +54,41 @@ def test_defaults_are_filled_in_and_switches_shown(tmp_path: Path, capsys: pytes
     assert by_name["drf"]["enableHierarchy"] is True
     assert by_name["nodeorder"]["arguments"]["leastrequested.weight"] == 0
     assert by_name["nodeorder"]["arguments"]["balancedresource.weight"] == 1
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_the_configuration_is_that_of_the_cluster_whose_kubeconfig_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], copied: bool
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    layout = Layout(tmp_path / "data")
+    layout.prepare()
+    credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.Random(1))
+    write_user_kubeconfig(layout.kubeconfig, port=1, credentials=credentials, data_dir=layout.root)
+    file, copy = tmp_path / "conf.yaml", tmp_path / "copy"
+    file.write_text(BUSY)
+    layout.scheduler_conf.write_text(f"{file}\n")
+    copy.write_bytes(layout.kubeconfig.read_bytes())
+    monkeypatch.setenv("KUBECONFIG", str(copy if copied else layout.kubeconfig))
+    assert run_program(hekla, ["config", "show"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(BUSY))
+
+
+def test_a_cluster_that_is_gone_from_here_is_looked_at_with_the_built_in_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster: dict[str, Any] = {"server": "https://127.0.0.1:1"}
+    document = {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+        "current-context": "c",
+    }
+    for extension in ({}, {"dataDir": str(tmp_path / "gone")}, {"dataDir": 5}, None, "odd"):
+        cluster["extensions"] = [{"name": "hekla.dev/local-cluster", "extension": extension}]
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+        assert run_program(hekla, ["config", "show"]) == 0
+        assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(DEFAULT_CONFIG))
 
 
 def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,9 +58,21 @@ class ClusterOptions:
         """Whether the person said which cluster, so that starting a private one would be wrong."""
         return bool(self.kubeconfig or (self.data_dir is None and os.environ.get("KUBECONFIG")))
 
-    def is_local(self) -> bool:
-        """Whether commands go to the data dir's own cluster."""
-        return self._paths() == [self.layout().kubeconfig]
+    def local_layout(self) -> Layout | None:
+        """The files of the cluster that commands go to, if it is a local one: in the data dir, or where its kubeconfig,
+        or a copy of that, says they are."""
+        from hekla.local.kubeconfigs import noted_data_dir
+
+        paths, own = self._paths(), self.layout()
+        if paths == [own.kubeconfig]:
+            return own
+        if self.server:
+            return None
+        try:
+            found = noted_data_dir(load_access(paths, context=self.context).extensions)
+        except NoKubeconfig:
+            return None
+        return Layout(found) if found is not None and Layout(found).run.is_dir() else None
 
     def flags(self) -> str:
         """What to add to a suggested command so that it reaches the same cluster."""

@@ -46,7 +46,7 @@ def scheduler_conf_option(command: Any) -> Any:
         "--scheduler-conf",
         type=file,
         default=None,
-        help="The scheduler's configuration (default: the local cluster's).",
+        help="The scheduler's configuration (default: a local cluster's own, elsewhere the built-in one).",
     )(command)
 
 
@@ -54,7 +54,8 @@ def effective_config(cluster: ClusterOptions, given: Path | None) -> Config:
     """The configuration to rehearse with: the one given, else the local cluster's own, else the built-in one."""
     if given is not None:
         return read_config(given)
-    return recorded_config(cluster.layout()) if cluster.is_local() else default_config()
+    layout = cluster.local_layout()
+    return recorded_config(layout) if layout is not None else default_config()
 
 
 def recorded_config(layout: Layout) -> Config:

@@ -73,7 +73,7 @@ def apiserver(cluster: ClusterOptions, port: int, queue_gates: bool, log_level: 
     write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
 
     with contextlib.closing(open_sockets(layout.socket, port)) as sockets:
-        write_user_kubeconfig(layout.kubeconfig, port=sockets.port, credentials=credentials)
+        write_user_kubeconfig(layout.kubeconfig, port=sockets.port, credentials=credentials, data_dir=layout.root)
         words = f"serving on https://127.0.0.1:{sockets.port}, kubeconfig {layout.kubeconfig}"
         component = components.apiserver(layout, sockets, queue_gates=queue_gates)
         run_until_terminated(component.run, ready=lambda _: click.echo(words, err=True))

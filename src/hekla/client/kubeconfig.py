@@ -14,7 +14,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -47,6 +47,8 @@ class Access:
     client_certificate: bytes | None = None
     client_key: bytes | None = None
     source: str = ""
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """What others have noted of the cluster, by whatever name they gave it."""
 
 
 def default_paths(environment: Mapping[str, str]) -> list[Path]:
@@ -86,6 +88,7 @@ def load_access(paths: list[Path], *, context: str = "", environment: Mapping[st
         client_certificate=_bytes(user, "client-certificate", user_dir),
         client_key=_bytes(user, "client-key", user_dir),
         source=", ".join(str(path) for path, _ in documents),
+        extensions={str(noted.get("name")): noted.get("extension") for noted in cluster.get("extensions") or ()},
     )
 
 

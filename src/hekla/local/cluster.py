@@ -129,7 +129,7 @@ def _write_credentials(layout: Layout, port: int) -> Credentials:
 
     credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
     write_component_kubeconfig(layout.component_kubeconfig, socket=layout.socket)
-    write_user_kubeconfig(layout.kubeconfig, port=port, credentials=credentials)
+    write_user_kubeconfig(layout.kubeconfig, port=port, credentials=credentials, data_dir=layout.root)
     return credentials
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,13 +13,24 @@ from hekla.errors import UsageError
 from hekla.local.credentials import Credentials
 from hekla.local.private_files import write_private
 
+# Whoever uses the kubeconfig, or a copy of it, finds by this what else is to be known of the cluster on this machine.
+_EXTENSION = "hekla.dev/local-cluster"
 
-def write_user_kubeconfig(path: Path, *, port: int, credentials: Credentials) -> None:
+
+def write_user_kubeconfig(path: Path, *, port: int, credentials: Credentials, data_dir: Path) -> None:
     cluster = {
         "server": f"https://127.0.0.1:{port}",
         "certificate-authority-data": base64.b64encode(credentials.ca.read_bytes()).decode(),
+        "extensions": [{"name": _EXTENSION, "extension": {"dataDir": str(data_dir)}}],
     }
     _write(path, cluster, {"token": credentials.token.read_text().strip()})
+
+
+def noted_data_dir(extensions: Mapping[str, Any]) -> Path | None:
+    """Of a local cluster, its data dir, as its kubeconfig notes it."""
+    noted = extensions.get(_EXTENSION)
+    found = noted.get("dataDir") if isinstance(noted, dict) else None
+    return Path(found) if isinstance(found, str) and found else None
 
 
 def write_component_kubeconfig(path: Path, *, socket: Path) -> None:
