@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 APISERVER = "apiserver"
 CONTROLLERS = "controllers"
+_LEAST_MEMORY = 1 << 20
 _HIGHEST_PORT = 65535
 # There is no other scheduler here, so pods that name none are ours too.
 _SCHEDULERS = (SCHEDULER_NAME, DEFAULT_SCHEDULER)
@@ -87,6 +88,8 @@ class ClusterSettings:
                     raise Misuse(f"{flag} {value}: must be more than 0")
             except quantity.InvalidQuantity:
                 raise Misuse(f"{flag} {value!r} is not a quantity such as 4, 500m or 8Gi") from None
+        if self.node_memory and quantity.parse(self.node_memory) < _LEAST_MEMORY:
+            raise Misuse(f"--node-memory {self.node_memory}: a number of bytes that no pod fits in; write 512Mi or 8Gi")
         if self.outgoing == "nat" and os.geteuid() != 0:
             raise UsageError("--outgoing nat needs root: it changes the machine's network")
         if self.runtime == "podman":
