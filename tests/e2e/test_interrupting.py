@@ -130,6 +130,35 @@ def test_detaching_leaves_the_job_running(cluster: LocalCluster, job: Path) -> N
     eventually(lambda: not [name for name in cluster.names("pod") if "asked" in name])
 
 
+@pytest.mark.parametrize("keys", ["\n", "\x04"], ids=["Enter", "Ctrl-D"])
+def test_who_only_presses_enter_loses_nothing(cluster: LocalCluster, job: Path, keys: str) -> None:
+    with terminal("run", job, "--data-dir", cluster.data_dir) as screen:
+        screen.wait_for("begun")
+        screen.type("\x03")
+        screen.wait_for("[d]etach")
+        screen.type(keys)
+        assert screen.wait() == 130
+    assert "asked goes on" in screen.seen
+    cluster.wait_for("vcjob/asked", ".status.state.phase", "Running")
+    cluster.hekla("job", "delete", "asked")
+    eventually(lambda: not [name for name in cluster.names("pod") if "asked" in name])
+
+
+def test_what_is_no_answer_is_asked_again(cluster: LocalCluster, job: Path) -> None:
+    with terminal("run", job, "--data-dir", cluster.data_dir) as screen:
+        screen.wait_for("begun")
+        screen.type("\x03")
+        screen.wait_for("[d]etach")
+        for count, word in enumerate(("n", "y", "dx"), start=1):
+            screen.type(f"{word}\n")
+            eventually(lambda count=count: screen.read(0.05) or screen.seen.count("d or c, then Enter:") == count)
+        assert "asked" in cluster.names("vcjob")
+        screen.type("C\n")
+        assert screen.wait() == 130
+    assert "cancelled" in screen.seen
+    eventually(lambda: "asked" not in cluster.names("vcjob"))
+
+
 def test_a_flood_of_output_neither_stalls_nor_deafens(cluster: LocalCluster, tmp_path: Path) -> None:
     path = tmp_path / "flood.yaml"
     path.write_text(JOB.replace("NAME", "flood").replace("COMMAND", "seq 1 50000; sleep 600"))

@@ -297,8 +297,10 @@ class _Run:
         return self._report(job, pods, EXIT_UNPLACEABLE, reason=hopeless.code, message=sentence)
 
     async def _after_interrupt(self, client: Client, job: Obj) -> int:
+        from hekla.cli.interruption import Answer, ask_to_detach
+
         name = name_of(job)
-        if not self._private and sys.stdin.isatty() and await _ask_to_detach(name):
+        if not self._private and sys.stdin.isatty() and await ask_to_detach(name) is Answer.DETACH:
             click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._wish.flags}")
             return EXIT_INTERRUPTED
         await client.delete(JOB, name, namespace_of(job), uid=uid_of(job), propagation="Background")
@@ -407,22 +409,3 @@ def _open_display(*, quiet: bool) -> Display:
     from rich.console import Console
 
     return LiveDisplay(Console(), SystemClock().now)
-
-
-async def _ask_to_detach(name: str) -> bool:
-    """Detach or cancel? Ctrl-C once more, or the end of input, means cancel."""
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[str] = loop.create_future()
-
-    def answer(text: str) -> None:
-        if not answered.done():
-            answered.set_result(text)
-
-    loop.add_signal_handler(signal.SIGINT, answer, "c")
-    loop.add_reader(sys.stdin.fileno(), lambda: answer(sys.stdin.readline().strip().lower() or "c"))
-    try:
-        click.echo(f"\n{name} is still there: [d]etach and let it run, or [c]ancel it (Ctrl-C cancels): ", nl=False)
-        return (await answered).startswith("d")
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-        loop.remove_signal_handler(signal.SIGINT)
