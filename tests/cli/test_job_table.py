@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from hekla.api.meta import parse_timestamp, timestamp
-from hekla.cli.job_table import job_table
+from hekla.cli.job_table import job_table, lacks_group
 from tests import make
 
 NOW = parse_timestamp(make.CREATED) + timedelta(seconds=90)
@@ -23,11 +23,16 @@ def owned(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells(
-    job: dict[str, Any], *others: dict[str, Any], queues: list[str] | None = None, wide: bool = False
+    job: dict[str, Any],
+    *others: dict[str, Any],
+    queues: list[str] | None = None,
+    complaint: str = "",
+    wide: bool = False,
 ) -> dict[str, object]:
     groups = [one for one in others if one["kind"] == "PodGroup"]
     pods = [one for one in others if one["kind"] == "Pod"]
-    headers, (row,) = job_table([job], groups, pods, queues, NOW, namespaces=True, wide=wide)
+    complaints = {"uid-demo": complaint} if complaint else {}
+    headers, (row,) = job_table([job], groups, pods, queues, complaints, NOW, namespaces=True, wide=wide)
     return dict(zip(headers, row, strict=True))
 
 
@@ -100,3 +105,12 @@ def times(job: dict[str, Any], *started: int) -> tuple[object, object]:
 
 def after(seconds: int) -> str:
     return timestamp(parse_timestamp(make.CREATED) + timedelta(seconds=seconds))
+
+
+def test_a_job_for_which_no_gang_could_be_asked_waits_for_what_could_not_be_done() -> None:
+    job, group = a_job("Pending"), owned(make.pod_group("demo-uid-demo"))
+    assert cells(job, complaint="WaitingForVolume")["REASON"] == "WaitingForVolume"
+    assert cells(job, group, complaint="WaitingForVolume")["REASON"] == "-", "it is over: there is a gang"
+    assert cells(a_job("Aborted"), complaint="WaitingForVolume")["REASON"] == "-"
+    assert [lacks_group([each], [group]) for each in (job, a_job("Aborted"))] == [False, False]
+    assert [lacks_group([each], []) for each in (job, a_job("Aborted"))] == [True, False]

@@ -27,4 +27,5 @@ class Reason(StrEnum):
     WAITING_FOR_PREDECESSOR = "WaitingForPredecessor"
     WAITING_FOR_SCHEDULER = "WaitingForScheduler"
     PLUGIN_FAILED = "PluginFailed"
+    JOB_PLUGIN_FAILED = "JobPluginFailed"
     UNSUPPORTED = "Unsupported"

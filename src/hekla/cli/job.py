@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,10 +12,11 @@ from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
 from hekla.api.quantity import InvalidQuantity, parse
+from hekla.cli.complaints import last_complaints
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
-from hekla.cli.job_table import job_table
+from hekla.cli.job_table import job_table, lacks_group
 from hekla.cli.left_files import left_files
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.named import (
@@ -127,6 +128,14 @@ def _amounts(text: str) -> dict[str, str]:
     return amounts
 
 
+class _Listed(NamedTuple):
+    jobs: list[Obj]
+    groups: list[Obj]
+    pods: list[Obj]
+    queues: frozenset[str] | None
+    complaints: dict[str, str]
+
+
 @job.command("list")
 @cluster_options
 @all_namespaces_option
@@ -146,15 +155,16 @@ def list_jobs(
     connection = cluster.connection()
     namespace = None if all_namespaces else connection.namespace
 
-    async def work(client: Client) -> tuple[list[Obj], list[Obj], list[Obj], frozenset[str] | None]:
+    async def work(client: Client) -> _Listed:
         # parity: vcctl's selector is a part of the name.
         labels = "" if is_vcctl() else selector
         jobs = (await client.list(JOB, namespace, label_selector=labels)).items
         groups = (await client.list(POD_GROUP, namespace)).items
         pods = (await client.list(POD, namespace, label_selector=JOB_NAME)).items
-        return jobs, groups, pods, await queue_names(client)
+        complaints = await last_complaints(client, namespace) if lacks_group(jobs, groups) else {}
+        return _Listed(jobs, groups, pods, await queue_names(client), complaints)
 
-    jobs, groups, pods, queues = with_client(connection, work)
+    jobs, groups, pods, queues, complaints = with_client(connection, work)
     jobs = [found for found in jobs if queue in ("", found["spec"].get("queue") or "default")]
     jobs = [found for found in jobs if scheduler in ("", found["spec"].get("schedulerName"))]
     if is_vcctl():
@@ -170,7 +180,7 @@ def list_jobs(
         print_jobs(jobs, namespaces=all_namespaces)
     else:
         now, wide = SystemClock().now(), output == "wide"
-        print_table(*job_table(jobs, groups, pods, queues, now, namespaces=all_namespaces, wide=wide))
+        print_table(*job_table(jobs, groups, pods, queues, complaints, now, namespaces=all_namespaces, wide=wide))
 
 
 @job.command("view")

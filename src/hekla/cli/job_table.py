@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from hekla.api.batch import JOB_NAME
@@ -36,6 +36,7 @@ def job_table(
     groups: Sequence[Obj],
     pods: Sequence[Obj],
     queues: Collection[str] | None,
+    complaints: Mapping[str, str],
     now: datetime,
     *,
     namespaces: bool,
@@ -43,7 +44,8 @@ def job_table(
 ) -> Table:
     """Headers and rows. `groups` and `pods` are all that there are; each job finds its own by uid.
 
-    `queues` are the names of all queues, None when they are not known.
+    `queues` are the names of all queues, None when they are not known; `complaints` are codes of what
+    could not be done for jobs.
     """
     headers = [*(["NAMESPACE"] if namespaces else []), *_HEADERS, *(_WIDE if wide else [])]
     groups_of, pods_of = _by_owner(groups), _by_owner(pods)
@@ -60,11 +62,18 @@ def job_table(
             predecessor_reason(job, of_name),
             waiting_reason(group, mine),
             dependency_reason(job, mine),
+            (complaints.get(uid_of(job), "") if group is None and not mine else "", ""),
         )
         waits = next((code for code, _ in reasons if code), "")
         row = [*([namespace_of(job)] if namespaces else []), *_row(job, waits, mine, now)]
         rows.append([*row, *(_wide_part(job, mine, now) if wide else [])])
     return headers, rows
+
+
+def lacks_group(jobs: Sequence[Obj], groups: Sequence[Obj]) -> bool:
+    """Whether there is a job that has not ended and has no gang: somebody will have said why."""
+    has_one = _by_owner(groups)
+    return any(uid_of(job) not in has_one and not is_finished(job) for job in jobs)
 
 
 def _row(job: Obj, waits: str, pods: list[Obj], now: datetime) -> list[object]:
