@@ -134,6 +134,11 @@ def test_a_closed_door_in_the_same_file_counts(tmp_path: Path, capsys: pytest.Ca
         ("policies: [{exitCode: 3, action: RestartJob}]", "OnFailure", "spec.tasks[0].policies[0]"),
         ("policies: [{event: TaskCompleted, action: CompleteJob}]", "Always", "spec.tasks[0].policies[0]"),
         ("policies: [{event: PodEvicted, action: RestartPartition}]", "Never", "spec.tasks[0].policies[0]"),
+        (
+            "policies: [{event: PodFailed, action: RestartPod}, {exitCode: 3, action: AbortJob}]",
+            "Never",
+            "spec.tasks[0].policies[1]",
+        ),
     ],
 )
 def test_what_will_not_do_what_was_hoped_is_a_warning(
@@ -142,6 +147,11 @@ def test_what_will_not_do_what_was_hoped_is_a_warning(
     status, found = lint(tmp_path, job(task=task, restart=restart), capsys)
     assert status == 0
     assert [(severity, where) for severity, _, where in found] == [("warning", field)]
+
+
+def test_an_exit_code_before_any_failure_has_its_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policies = "policies: [{event: PodEvicted, action: RestartJob}, {exitCode: 3, action: AbortJob}, "
+    assert lint(tmp_path, job(task=policies + "{event: PodFailed, action: RestartPod}]"), capsys) == (0, [])
 
 
 def test_every_misspelt_word_of_policies_is_told_with_the_one_that_was_meant(

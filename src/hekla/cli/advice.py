@@ -12,6 +12,7 @@ Advice = tuple[str, str]
 
 _ENDING = {JobAction.COMPLETE_JOB, JobAction.TERMINATE_JOB, JobAction.ABORT_JOB}
 _FAILING = {JobEvent.POD_FAILED, JobEvent.TASK_FAILED}
+_CATCHING = {JobEvent.POD_FAILED, JobEvent.ANY}
 
 
 def advice_for(job: Job) -> list[Advice]:
@@ -19,6 +20,7 @@ def advice_for(job: Job) -> list[Advice]:
         *_foreign_schedulers(job),
         *_endless_tasks(job),
         *_policies_that_cannot_fire(job),
+        *_exit_codes_that_come_too_late(job),
         *_tasks_that_never_start(job),
     ]
 
@@ -71,6 +73,21 @@ def _useless(policy: Policy, tasks: list[Task], path: str) -> Iterator[Advice]:
         )
     if policy.action == JobAction.RESTART_PARTITION and all(task.partition_size is None for task in tasks):
         yield path, "RestartPartition needs a task with partitionPolicy; without one there is no partition to restart"
+
+
+def _exit_codes_that_come_too_late(job: Job) -> Iterator[Advice]:
+    """Of the policies in a list the first that matches is taken, and whatever the exit code is, the pod has failed."""
+    lists = [("spec.policies", job.policies)]
+    lists += [(f"spec.tasks[{index}].policies", task.policies) for index, task in enumerate(job.tasks)]
+    for path, policies in lists:
+        catching = next((at for at, policy in enumerate(policies) if policy.events & _CATCHING), len(policies))
+        for at, policy in enumerate(policies):
+            if policy.exit_code and at > catching:
+                yield (
+                    f"{path}[{at}]",
+                    f"exitCode {policy.exit_code} never gets its turn: {path}[{catching}] takes every pod that fails;"
+                    " write this policy before that one",
+                )
 
 
 def _tasks_that_never_start(job: Job) -> Iterator[Advice]:
