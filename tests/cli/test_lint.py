@@ -149,6 +149,30 @@ def test_what_will_not_do_what_was_hoped_is_a_warning(
     assert [(severity, where) for severity, _, where in found] == [("warning", field)]
 
 
+def test_all_that_is_wrong_with_a_cron_job_is_told_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = job().partition("spec:\n")[2].replace("\n", "\n    ")
+    head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n"
+    text = f'{head}  schedule: "61 * * * *"\n  scheduel: x\n  jobTemplate:\n    spec:\n    {template}'
+    found = [("error", 5, "spec.schedule"), ("error", 6, "spec.scheduel")]
+    assert lint(tmp_path, text, capsys) == (3, found)
+    zone = text.replace('"61 * * * *"', '"1 * * * *"').replace("scheduel: x", "timeZone: Mars/Base")
+    assert lint(tmp_path, zone, capsys) == (3, [("error", 6, "spec.timeZone")])
+
+
+def test_what_jobs_will_be_made_of_is_looked_at_as_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = job(restart="Always").partition("spec:\n")[2].replace("minAvailable: 1", "minAvailable: 5")
+    template = f"apiVersion: flow.volcano.sh/v1alpha1\nkind: JobTemplate\nmetadata: {{name: step}}\nspec:\n{few}"
+    assert lint(tmp_path, template, capsys) == (3, [("error", 5, "spec.minAvailable")])
+    restarted = ("warning", 13, "spec.tasks[0].template.spec.restartPolicy")
+    assert lint(tmp_path, template.replace("minAvailable: 5", "minAvailable: 1"), capsys) == (0, [restarted])
+    head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n"
+    inner = few.replace("\n", "\n    ")
+    text = f'{head}  schedule: "1 * * * *"\n  jobTemplate:\n    spec:\n    {inner}'
+    assert lint(tmp_path, text, capsys) == (3, [("error", 8, "spec.jobTemplate.spec.minAvailable")])
+
+
 def test_an_exit_code_before_any_failure_has_its_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = "policies: [{event: PodEvicted, action: RestartJob}, {exitCode: 3, action: AbortJob}, "
     assert lint(tmp_path, job(task=policies + "{event: PodFailed, action: RestartPod}]"), capsys) == (0, [])

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import click
 
-from hekla.api.kinds import JOB, POD, Kind, Obj
+from hekla.api.kinds import CRON_JOB, JOB, JOB_TEMPLATE, POD, Kind, Obj
+from hekla.api.meta import namespace_of
 from hekla.cli.advice import advice_for
 from hekla.cli.main import EXIT_BAD_FILE
 from hekla.cli.manifest import BadFile, Document, Mistake, read_manifest
 from hekla.cli.output import style
 from hekla.cli.parameters import output_option
-from hekla.cli.refusal import all_mistakes
+from hekla.cli.refusal import all_mistakes, mistakes_in
 from hekla.cli.submit import document_problems, require_kind
 from hekla.client.rest import Client
 from hekla.controllers.job.model import read_job
@@ -31,6 +32,10 @@ class Finding:
     line: int
     field: str
     message: str
+
+
+# Where what Jobs are made of stands in it.
+_TEMPLATES: dict[Kind, tuple[str, ...]] = {CRON_JOB: ("spec", "jobTemplate"), JOB_TEMPLATE: ()}
 
 
 @click.command()
@@ -80,12 +85,35 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
     except AlreadyExists:
         return [_finding("error", document, "metadata.name", f"a second {kind.kind} of this name in one file")]
     except ApiError as error:
-        return [_finding("error", document, *mistake) for mistake in await all_mistakes(client, kind, document, error)]
+        told = await all_mistakes(client, kind, document, error)
+        return [_finding("error", document, *mistake) for mistake in told] + await _lint_template(
+            client, document, kind
+        )
     found = [_told_with_place("warning", document.file, text) for text in document.warnings]
     found += [_finding("warning", document, *_split(text)) for text in warnings]
     if kind is JOB:
         found += [_finding("warning", document, *advice) for advice in advice_for(read_job(made))]
-    return found
+    return found + await _lint_template(client, document, kind)
+
+
+async def _lint_template(client: Client, document: Document, kind: Kind) -> list[Finding]:
+    """A server takes what Jobs will be made of as it is, and refuses each of these Jobs later."""
+    path = _TEMPLATES.get(kind)
+    if path is None:
+        return []
+    template = document.obj
+    for part in path:
+        template = template.get(part) or {}
+    metadata = {"name": "made-of-it", "namespace": namespace_of(document.obj) or "default"}
+    job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": template.get("spec") or {}}
+    await _prepare(client, JOB, job)
+    above = ".".join([*path, ""])
+    try:
+        made = await client.create(JOB, job, dry_run=True)
+    except ApiError as error:
+        told = [(f"{above}{field}", f"each Job made of it is refused: {why}") for field, why in mistakes_in(job, error)]
+        return [_finding("error", document, *mistake) for mistake in told]
+    return [_finding("warning", document, f"{above}{field}", text) for field, text in advice_for(read_job(made))]
 
 
 async def _prepare(client: Client, kind: Kind, obj: Obj) -> None:

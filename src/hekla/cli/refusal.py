@@ -121,9 +121,9 @@ def _missing_dependency(job: Obj, sentence: str) -> str:
     return f" (no task is called {', '.join(missing)})" if missing else ""
 
 
-def _field_of(job: Obj, sentence: str) -> str:
+def _field_of(obj: Obj, sentence: str) -> str:
     """Admission's sentences name their field in words; the path of what they speak about."""
-    tasks = (job.get("spec") or {}).get("tasks") or []
+    tasks = (obj.get("spec") or {}).get("tasks") or []
     names = [str(task.get("name", "")) for task in tasks]
     if match := re.search(r"duplicated task name (\S+)", sentence):
         places = [index for index, name in enumerate(names) if name == match[1]]
@@ -141,6 +141,10 @@ def _field_of(job: Obj, sentence: str) -> str:
         depending = (index for index, task in enumerate(tasks) if task.get("dependsOn"))
         return f"spec.tasks[{next(depending, 0)}].dependsOn"
     for word, path in (
+        ("cronJob name", "metadata.name"),
+        ("schedule is ", "spec.schedule"),
+        ("schedule should ", "spec.schedule"),
+        ("timeZone", "spec.timeZone"),
         ("spec.tasks.policies", "spec.tasks"),
         ("minAvailable", "spec.minAvailable"),
         ("mpi", "spec.plugins.mpi"),
