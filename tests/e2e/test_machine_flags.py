@@ -53,10 +53,42 @@ def test_pods_have_what_the_flags_give_them_and_no_more(tmp_path: Path) -> None:
         # What the machine does not allow is told on its node.
         cluster.kubectl("annotate", "node", "local-1", "hekla.dev/notes=it is small", "--overwrite")
         assert "note: it is small" in cluster.hekla("status").stdout
-        # They are for the one who starts a cluster.
-        done = cluster.hekla("run", HELLO_GANG, "--images", tmp_path / "images.yaml", check=False)
-        assert done.returncode == 1
-        assert "a cluster is there already" in done.stderr
+
+
+STARTING = [
+    ("--nodes", "1"), ("--node-cpu", "8"), ("--node-memory", "8Gi"), ("--node-gpus", "1"), ("--node-gpu-memory", "10"),
+    ("--simulated-nodes", "2"), ("--outgoing", "none"), ("--allow-host-path", "/etc"), ("--runtime", "podman"),
+    ("--images", "/etc/passwd"),
+]  # fmt: skip
+
+
+def test_what_is_for_who_starts_a_cluster_is_refused_on_one_that_is_there(tmp_path: Path) -> None:
+    """None is passed over silently, and the way out can be typed as it is told."""
+    with start_cluster(tmp_path / "my data", "--simulated-nodes", "1", "--nodes", "0") as cluster:
+        where = f"--data-dir '{cluster.data_dir}'"
+        for flag in STARTING:
+            done = cluster.hekla("run", HELLO_GANG, *flag, check=False)
+            told = f"error: a cluster is there already: {flag[0]} is for the one who starts it"
+            assert (done.returncode, done.stderr.splitlines()[0]) == (1, told)
+        done = cluster.hekla("run", HELLO_GANG, "--nodes", "5", "--allow-host-path", "/etc", check=False)
+        assert "--nodes and --allow-host-path are for" in done.stderr
+        up = f"`hekla up --nodes 5 --allow-host-path /etc --detach {where}`"
+        assert f"`hekla down {where}`" in done.stderr
+        assert f"{up}, or this run again" in done.stderr
+        # Who names the cluster would name it again, where nobody answers then.
+        named = run_named(cluster.kubeconfig, "--nodes", "5")
+        assert f"`hekla down {where}`" in named
+        assert "this run again" not in named
+        assert cluster.names("vcjob") == []
+    assert "--kubeconfig or KUBECONFIG names" in run_named(cluster.kubeconfig, "--nodes", "5")
+
+
+def run_named(kubeconfig: Path, *flags: str) -> str:
+    command = [HEKLA, "run", HELLO_GANG, *flags]
+    environment = {**clean_environment(), "KUBECONFIG": str(kubeconfig)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 1
+    return done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.output import print_table
 from hekla.cli.parameters import log_level_option, output_option
 from hekla.cli.upstream_flags import queue_gates_option
-from hekla.errors import ApiError, Disconnected
+from hekla.errors import ApiError, Disconnected, UsageError
 from hekla.local.layout import Layout, data_dir_flag
 from hekla.local.private_files import write_private
+from hekla.local.running import inspect
 
 
 def machine_options(command: Any) -> Any:
@@ -79,6 +83,44 @@ def size_options(command: Any) -> Any:
     ):
         command = option(command)
     return command
+
+
+def given_flags(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which of these parameters the command line names, each flag with its value."""
+    context = click.get_current_context()
+    given = [one for one in context.command.params if one.name in values and _is_given(context, one.name)]
+    return [(one.opts[0], str(value)) for one in given for value in _each(values[str(one.name)])]
+
+
+def _is_given(context: click.Context, name: str | None) -> bool:
+    return name is not None and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def flags_too_late(options: ClusterOptions, given: list[tuple[str, str]]) -> UsageError:
+    """Flags for who starts a cluster were given where one is there; with what can be typed to have them."""
+    flags = list(dict.fromkeys(flag for flag, _ in given))
+    named = f"{', '.join(flags[:-1])} and {flags[-1]} are" if flags[1:] else f"{flags[0]} is"
+    refusal = f"a cluster is there already: {named} for the one who starts it\n"
+    root = options.layout().root
+    if options.names_a_cluster():
+        root = Path(options.connection().access.source).parent
+        if inspect(root) is None:
+            return UsageError(
+                f"{refusal}--kubeconfig or KUBECONFIG names it: leave the flags out to use it, or run this without it "
+                "(`unset KUBECONFIG`) on a cluster of its own"
+            )
+    where = data_dir_flag(root, os.environ)
+    words = "".join(f" {flag} {shlex.quote(value)}" for flag, value in given)
+    # Who names a cluster would name it again, when it is gone.
+    again = "and this run without the flags" if options.names_a_cluster() else "or this run again"
+    return UsageError(
+        f"{refusal}Leave the flags out to use it as it is; or end it and what it runs with `hekla down{where}`, then "
+        f"`hekla up{words} --detach{where}`, {again}"
+    )
 
 
 node_events_option = click.option(
@@ -167,7 +209,6 @@ def status(cluster: ClusterOptions, output: str) -> int:
     Example:  hekla status
     """
     from hekla.local.cluster import remains_of
-    from hekla.local.running import inspect
 
     layout = cluster.layout()
     running = inspect(layout.root)

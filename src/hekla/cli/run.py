@@ -27,7 +27,7 @@ from hekla.api.batch import JobPhase
 from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import JOB, NAMESPACE, POD, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
-from hekla.cli.cluster import machine_options, size_options
+from hekla.cli.cluster import flags_too_late, given_flags, machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
 from hekla.cli.image_tables import unused_images, unused_table
@@ -122,9 +122,8 @@ def _is_there(options: ClusterOptions) -> bool:
 def _cluster_for(options: ClusterOptions, size: dict[str, Any]) -> Iterator[tuple[Connection, LaunchedCluster | None]]:
     """The cluster the person means; or a private one, which goes with us and may not be complete yet."""
     if _is_there(options):
-        if size["images"] or size["allow_host_path"] or size["runtime"] != "machine":
-            flags = "--images, --runtime and --allow-host-path"
-            raise UsageError(f"a cluster is there already: {flags} are for the one who starts it")
+        if given := given_flags(size):
+            raise flags_too_late(options, given)
         connection = options.connection()
         if sys.stdout.isatty():
             click.echo(f"Using the cluster of {connection.access.source}", err=True)
@@ -308,7 +307,7 @@ class _Run:
         return EXIT_INTERRUPTED
 
     def _conclude(self, job: Obj, pods: list[Obj], *, deleted: bool) -> int:
-        from hekla.cli.progress import failures, phase_of, retries_of
+        from hekla.cli.progress import phase_of, retries_of
 
         name, phase = name_of(job), phase_of(job)
         status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
