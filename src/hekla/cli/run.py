@@ -307,7 +307,7 @@ class _Run:
         return EXIT_INTERRUPTED
 
     def _conclude(self, job: Obj, pods: list[Obj], *, deleted: bool) -> int:
-        from hekla.cli.progress import phase_of, retries_of
+        from hekla.cli.progress import failures, phase_of, retries_of
 
         name, phase = name_of(job), phase_of(job)
         status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
