@@ -134,6 +134,60 @@ def test_a_run_that_failed_in_the_end_names_the_way_to_what_was_said_before(
     cluster.kubectl("delete", "vcjob", "fails")
 
 
+def test_a_job_whose_retries_ran_out_says_why_though_the_pod_that_failed_is_gone(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    job = job_of("pol", "exit $((3 * VC_TASK_INDEX))")
+    job["spec"]["tasks"][0]["replicas"] = 2
+    restart = [{"event": "PodFailed", "action": "RestartPod"}]
+    job["spec"] |= {"minAvailable": 2, "maxRetry": 3, "plugins": {"env": []}, "policies": restart}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    reason = "  pol-t-1: Error, exit code 3, after 3 of 3 attempts\n"
+    assert reason in cluster.hekla("run", tmp_path / "job.yaml", check=False).stderr
+    assert "pol-t-1" not in cluster.names("pod")
+    eventually(lambda: cluster.hekla("why", "pol").stdout == f"pol has ended: Failed\n{reason}")
+    assert reason in cluster.hekla("job", "view", "pol").stdout
+
+    def told() -> dict[str, list[str]]:
+        """Of each pod of that name what its Events tell, in their order."""
+        found: dict[str, list[str]] = {}
+        for event in json.loads(cluster.hekla("events", "pol", "--output", "json").stdout):
+            if event["involvedObject"]["name"] == "pol-t-1":
+                found.setdefault(event["involvedObject"]["uid"], []).append(event["reason"])
+        return found
+
+    # What scheduler and node say is written by each in its time.
+    eventually(lambda: [sorted(each) for each in told().values()] == [["Error", "Scheduled", "Started"]] * 3)
+    assert all(each.index("Started") < each.index("Error") for each in told().values())
+    assert "Killing" not in cluster.kubectl("get", "events")
+    cluster.kubectl("delete", "vcjob", "pol")
+    # Another job of that name has a story of its own.
+    create(cluster, "pol", "sleep 600")
+    eventually(lambda: "Started" in cluster.hekla("events", "pol").stdout)
+    assert "pol-t-1" not in cluster.hekla("events", "pol").stdout
+    cluster.kubectl("delete", "vcjob", "pol")
+
+
+def test_what_pods_used_that_were_ended_with_their_job_is_told(cluster: LocalCluster, tmp_path: Path) -> None:
+    job = job_of("led", "trap 'exit 0' TERM; echo up; sleep 600 & wait")
+    leader = json.loads(json.dumps(job["spec"]["tasks"][0]))
+    leader |= {"name": "leader", "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}]}
+    leader["template"]["spec"]["containers"][0]["command"] = ["sleep", "1"]
+    asked = {"requests": {"cpu": "50m", "memory": "32Mi"}}
+    job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = asked
+    job["spec"] |= {"minAvailable": 2, "tasks": [leader, job["spec"]["tasks"][0]]}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    lines = cluster.hekla("run", tmp_path / "job.yaml").stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("PER POD"))
+    led, follower = map(str.split, lines[at + 1 : at + 3])
+    assert (led[0], follower[:2], follower[3]) == ("leader", ["t", "50m"], "32Mi")
+    assert "-" not in follower
+    # Nothing says so any more when nobody followed.
+    rows = [line.split() for line in cluster.hekla("job", "view", "led").stdout.splitlines()]
+    assert ["t", "50m", "-", "32Mi", "-"] in rows
+    cluster.kubectl("delete", "vcjob", "led")
+
+
 def test_a_script_edited_since_the_last_run_is_not_passed_over_in_silence(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -138,7 +138,7 @@ def test_pods_wait_at_the_gate_of_their_queue_where_that_is_switched_on(tmp_path
 
 def test_nodes_that_are_told_to_write_warnings_only_write_nothing_else(tmp_path: Path) -> None:
     with start_cluster(tmp_path / "data", "--node-events", "warnings") as cluster:
-        for name, program in (("fine", "true"), ("bad", "no-such-program")):
+        for name, program in (("fine", "true"), ("fails", "false"), ("bad", "no-such-program")):
             container = {"name": "main", "image": "any", "command": [program]}
             spec = {"restartPolicy": "Never", "containers": [container]}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}

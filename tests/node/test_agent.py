@@ -20,7 +20,7 @@ from hekla.node import records
 from hekla.node.directory import PodDirectory
 from hekla.node.hooks.cgroups import recorded_cgroups
 from hekla.node.uplink import link_name
-from tests.eventually import soon
+from tests.eventually import soon, until
 from tests.node.rig import ACCOUNTS, Rig, exit_code, phase, rig, state, sweep_as
 from tests.node.test_kept_logs import ended_pod, in_the_way
 
@@ -416,6 +416,31 @@ async def _restart(node: Rig) -> None:
     assert (phase(pod), status["restartCount"]) == ("Succeeded", 1)
     assert status["lastState"]["terminated"]["exitCode"] == 3
     assert node.log(pod, 0) == node.log(pod, 1) == ""
+
+
+def test_an_event_tells_of_a_container_that_ended_badly_unless_it_was_told_to_end(on_a_shared_node: Tell) -> None:
+    on_a_shared_node(_ends_told)
+
+
+async def _ends_told(node: Rig) -> None:
+    await node.create_pod("stopped", "trap 'exit 5' TERM; while :; do sleep 0.05; done")
+    await node.running("stopped")
+    await node.client.delete(POD, "stopped", "default")
+    await node.until_gone("stopped")
+    script = "echo run >> /v/runs; [ $(wc -l < /v/runs) = 2 ] || { echo lost > /dev/termination-log; exit 3; }"
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    volumes = [{"name": "v", "emptyDir": {}}]
+    await node.create_pod("again", script, restartPolicy="OnFailure", volumes=volumes, container=mounts)
+    await node.finished("again")
+
+    async def told() -> list[tuple[str, str, str]]:
+        events = (await node.client.list(EVENT, "default", field_selector="reason=Error")).items
+        mine = [event for event in events if event["involvedObject"]["name"] in ("again", "stopped")]
+        return [(event["involvedObject"]["name"], event["type"], event["message"]) for event in mine]
+
+    assert await until(told) == [("again", "Normal", "Container main ended with exit code 3: lost")]
+    await node.client.delete(POD, "again", "default")
+    await node.until_gone("again")
 
 
 def test_a_pod_being_deleted_is_asked_first_and_leaves_nothing(on_a_shared_node: Tell) -> None:

@@ -9,13 +9,15 @@ from datetime import datetime
 import click
 
 from hekla.api.batch import JobPhase
+from hekla.api.container_end import ENDED_BADLY, ContainerEnd
 from hekla.api.kinds import EVENT, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, revision_of, uid_of
 from hekla.api.scheduling import GROUP_STEP
 from hekla.cli.absent import require_job
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
-from hekla.cli.named import pods_of
+from hekla.cli.gone_pods import pod_events
+from hekla.cli.named import own_pods, pods_by_name
 from hekla.cli.output import age, print_table
 from hekla.cli.parameters import output_option
 from hekla.client.recorder import NORMAL, WARNING
@@ -29,6 +31,8 @@ from hekla.clock import SystemClock
 @output_option("table", "json")
 def events(cluster: ClusterOptions, job: str, output: str) -> None:
     """Tell the story of JOB: its events, its PodGroup's and its pods', oldest first.
+
+    Pods that are gone have their part in it, for as long as the cluster keeps their events.
 
     \b
     Example:  hekla events hello-gang
@@ -48,16 +52,26 @@ def events(cluster: ClusterOptions, job: str, output: str) -> None:
 
 async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
     job = await require_job(client, name, namespace)
-    pods = await pods_of(client, job)
-    about = {uid_of(job), *map(uid_of, pods)}
-    group = f"{name}-{uid_of(job)}"
-    listed = (await client.list(EVENT, namespace)).items
+    of_name = await pods_by_name(client, job)
+    return story(job, of_name, (await client.list(EVENT, namespace)).items)
+
+
+def story(job: Obj, of_name: Sequence[Obj], events: Sequence[Obj]) -> list[Obj]:
+    """Of the `events` of a namespace those that concern the job, with what nobody makes an Event of, oldest first.
+
+    `of_name` are the pods there are of jobs of that name.
+    """
+    group = f"{name_of(job)}-{uid_of(job)}"
     mine = [
         event
-        for event in listed
-        if event["involvedObject"].get("uid") in about or event["involvedObject"].get("name") == group
+        for event in events
+        if event["involvedObject"].get("uid") == uid_of(job) or event["involvedObject"].get("name") == group
     ]
-    return sorted([*mine, *_phases(job), *(end for pod in pods for end in _ends(pod))], key=_order)
+    mine += pod_events(job, of_name, events)
+    told = {(event["involvedObject"].get("uid"), event.get("message")) for event in mine}
+    ends = [end for pod in own_pods(job, of_name) for end in _ends(pod)]
+    untold = [end for end in ends if (end["involvedObject"]["uid"], end["message"]) not in told]
+    return sorted([*mine, *_phases(job), *untold], key=_order)
 
 
 def _worth_reading(story: Sequence[Obj]) -> list[Obj]:
@@ -85,7 +99,7 @@ def _ends(pod: Obj) -> list[Obj]:
         for ended in ((container.get(key) or {}).get("terminated") for key in ("lastState", "state")):
             if ended and ended.get("finishedAt"):
                 code, said = int(ended.get("exitCode") or 0), str(ended.get("message") or "").strip()
-                text = f"Container {container['name']} ended with exit code {code}" + (f": {said}" if said else "")
+                text = str(ContainerEnd(str(container["name"]), code, said))
                 reason = str(ended.get("reason") or ("Error" if code else "Completed"))
                 found.append(_entry(pod, "Pod", WARNING if code else NORMAL, reason, text, ended["finishedAt"]))
     return found
@@ -123,7 +137,8 @@ def _row(event: Obj, now: datetime) -> list[object]:
     times = f" (×{event['count']})" if int(event.get("count") or 1) > 1 else ""
     return [
         age(parse_timestamp(time_of_event(event)), now),
-        event.get("type", ""),
+        # Nodes write of it only where they write of everything, so it is no warning there.
+        WARNING if event.get("action") == ENDED_BADLY else event.get("type", ""),
         f"{about.get('kind', '').lower()}/{about.get('name', '')}",
         event.get("reason", ""),
         str(event.get("message", "")).strip() + times,

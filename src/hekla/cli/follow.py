@@ -7,21 +7,25 @@ listener's business. A connection that breaks is taken up again where it broke; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlencode
 
 from hekla.api.batch import JOB_NAME, TASK_SPEC
+from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import EVENT, JOB, POD, POD_GROUP, Kind, Obj
 from hekla.api.meta import is_owned_by, labels_of, name_of, namespace_of, uid_of
 from hekla.cli.drafts import Drafts
+from hekla.cli.past_pods import PastPods, pod_order
 from hekla.cli.progress import is_finished, predecessor_reason
 from hekla.client.informer import Informer, Update
 from hekla.client.rest import Client
 from hekla.errors import ApiError, Disconnected, NotFound
 
 _DRAIN_SECONDS = 5.0
+_LAST_NEWS_SECONDS = 1.0
 _PATIENCE_SECONDS = 60.0
 _LONGEST_DELAY = 2.0
 
@@ -69,6 +73,7 @@ class Follower:
         self._pods = self._informer(POD, rng, label_selector=f"{JOB_NAME}={name_of(job)}")
         about = f"involvedObject.uid={self._uid},type=Warning"
         self._warnings = self._informer(EVENT, rng, field_selector=about)
+        self.past = PastPods(job)
         self._changed = asyncio.Event()
         self._streams: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._last_seen = job
@@ -87,6 +92,7 @@ class Follower:
         informers = [self._job, self._group, self._pods]
         for informer in informers:
             informer.subscribe(self._note)
+        self._pods.subscribe(self.past.hear)
         self._warnings.subscribe(self._pass_on)
         async with asyncio.TaskGroup() as group:
             watches = [group.create_task(informer.run()) for informer in [*informers, self._warnings]]
@@ -98,6 +104,7 @@ class Follower:
                 if not (self._synced and self._ended()):
                     await self._changed.wait()
             if self._lost is None:
+                await self._hear_last_news()
                 self._look(group)
                 await self._drain_logs()
             for task in [*watches, *self._streams.values()]:
@@ -113,7 +120,7 @@ class Follower:
     def pods(self) -> list[Obj]:
         """The job's pods, in the order of their names' indexes."""
         mine = [pod for pod in self._pods.all() if is_owned_by(pod, self._last_seen)]
-        return sorted(mine, key=_pod_order)
+        return sorted(mine, key=pod_order)
 
     def group(self) -> Obj | None:
         found = self._group.all()
@@ -245,6 +252,14 @@ class Follower:
             raise
         return told
 
+    async def _hear_last_news(self) -> None:
+        """The end of the job may be heard of before that of its pods."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_NEWS_SECONDS):
+                while not self._gone and any(_may_run(pod) for pod in self.pods()):
+                    self._changed.clear()
+                    await self._changed.wait()
+
     async def _drain_logs(self) -> None:
         if not self._streams:
             return
@@ -266,12 +281,10 @@ class _Interrupted(Exception):
         self.written = written
 
 
+def _may_run(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES
+
+
 def _query(wish: LogWish) -> dict[str, str]:
     query = {"timestamps": "true"} if wish.timestamps else {}
     return query if wish.tail is None else {**query, "tailLines": str(wish.tail)}
-
-
-def _pod_order(pod: Obj) -> tuple[str, int, str]:
-    name = name_of(pod)
-    stem, _, index = name.rpartition("-")
-    return (stem, int(index), name) if index.isdigit() else (name, 0, name)

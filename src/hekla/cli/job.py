@@ -16,6 +16,7 @@ from hekla.cli.complaints import last_complaints
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
 from hekla.cli.go_flags import GoGroup
+from hekla.cli.gone_pods import failures_of_gone
 from hekla.cli.job_table import job_table, lacks_group
 from hekla.cli.left_files import left_files
 from hekla.cli.manifest import Document, read_manifest
@@ -33,6 +34,7 @@ from hekla.cli.named import (
 from hekla.cli.output import age, print_document, print_table
 from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.progress import (
+    attempts_of,
     dependency_reason,
     failures,
     is_finished,
@@ -197,7 +199,7 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
     name = chosen_name(name, name_flag, "job name (specified by --name or -N) is mandatory to view a particular job")
     connection = cluster.connection()
 
-    async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], tuple[str, str]]:
+    async def work(client: Client) -> tuple[Obj, list[Obj], list[Obj], tuple[str, str], list[str]]:
         found = await client.get(JOB, name, connection.namespace)
         of_name = await pods_by_name(client, found)
         pods = own_pods(found, of_name)
@@ -208,18 +210,19 @@ def view(cluster: ClusterOptions, name: str, name_flag: str, output: str) -> Non
             waits = predecessor_reason(found, of_name)
         if not waits[0]:
             waits = waiting_reason(group, pods)
-        return found, pods, events, waits if waits[0] else dependency_reason(found, pods)
+        ended = [*failures(pods, attempts_of(found)), *await failures_of_gone(client, found, of_name)]
+        return found, pods, events, waits if waits[0] else dependency_reason(found, pods), ended
 
-    found, pods, events, waits = with_client(connection, work)
+    found, pods, events, waits, ended = with_client(connection, work)
     if output != "text":
         print_document(found, output)
     elif is_vcctl():
         print_job(found, events, SystemClock().now())
     else:
-        _print_job(found, pods, events, told_reason(*waits))
+        _print_job(found, pods, events, told_reason(*waits), ended)
 
 
-def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str) -> None:
+def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str, ended: list[str]) -> None:
     now = SystemClock().now()
     created = parse_timestamp(found["metadata"]["creationTimestamp"])
     waited, ran = waited_and_ran(found, pods, now)
@@ -251,7 +254,7 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str) -> No
     if pods:
         click.echo()
         print_table(["POD", "STATUS", "NODE", "IP"], [_pod_row(pod) for pod in sorted(pods, key=name_of)])
-    for line in failures(pods):
+    for line in ended:
         click.echo(f"  {line}")
     if events:
         click.echo()

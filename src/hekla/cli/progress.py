@@ -46,6 +46,13 @@ def retries_of(job: Obj) -> str:
     return f"retry {count} of {job['spec'].get('maxRetry', 3)}" if count else ""
 
 
+def attempts_of(job: Obj) -> str:
+    """How many were made by a job that failed because it may make no more: ", after 3 of 3 attempts"; or empty."""
+    made, allowed = int((job.get("status") or {}).get("retryCount") or 0), int(job["spec"].get("maxRetry", 3))
+    exhausted = phase_of(job) == JobPhase.FAILED and 0 < allowed <= made
+    return f", after {made} of {allowed} attempts" if exhausted else ""
+
+
 def is_finished(job: Obj) -> bool:
     """Whether the job has ended for good; an aborted one waits to be resumed, but nobody is working on it."""
     phase = phase_of(job)
@@ -221,8 +228,11 @@ def _scheduled(pod: Obj) -> Obj:
     return next((condition for condition in conditions if condition.get("type") == "PodScheduled"), {})
 
 
-def failures(pods: Sequence[Obj]) -> list[str]:
-    """One line for each container that ended badly, with what it said; one for a pod that somebody else failed."""
+def failures(pods: Sequence[Obj], attempts: str = "") -> list[str]:
+    """One line for each container that ended badly, with what it said; one for a pod that somebody else failed.
+
+    `attempts` as of `attempts_of`.
+    """
     lines = []
     for pod in pods:
         told = pod.get("status") or {}
@@ -234,10 +244,15 @@ def failures(pods: Sequence[Obj]) -> list[str]:
         for status in _container_statuses(pod):
             ended = (status.get("state") or {}).get("terminated") or {}
             if ended and ended.get("exitCode"):
-                reason = ended.get("reason") or "Error"
-                text = f"{pod['metadata']['name']}: {reason}, exit code {ended['exitCode']}"
-                lines.append(text + (f": {ended['message'].strip()}" if ended.get("message") else ""))
+                said = str(ended.get("message") or "").strip()
+                reason, code = str(ended.get("reason") or ""), int(ended["exitCode"])
+                lines.append(failure_line(name_of(pod), reason, code, said, attempts))
     return lines
+
+
+def failure_line(pod: str, reason: str, code: int, said: str, attempts: str = "") -> str:
+    """Of a container that ended badly; `attempts` as of `attempts_of`."""
+    return f"{pod}: {reason or 'Error'}, exit code {code}{attempts}" + (f": {said}" if said else "")
 
 
 def _task_row(task: Obj, pods: Sequence[Obj]) -> TaskRow:

@@ -41,6 +41,7 @@ from hekla.local.layout import default_images
 
 if TYPE_CHECKING:
     from hekla.cli.display import Display
+    from hekla.cli.past_pods import PastPods
     from hekla.client.rest import Client
     from hekla.local.launch import LaunchedCluster
 
@@ -192,6 +193,7 @@ class _Run:
         self._private = private
         self._started = time.monotonic()
         self._display: Display
+        self._past: PastPods
         self._interrupted = False
         self._broken: UsageError | None = None
         self._warnings: set[tuple[str, str]] = set()
@@ -209,6 +211,7 @@ class _Run:
                 return 0
             self._display = _open_display(quiet=self._wish.json)
             follower = Follower(client, job, self, logs=LogWish() if self._wish.logs else None)
+            self._past = follower.past
             following = asyncio.create_task(follower.run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, following)
             attending = asyncio.create_task(self._attend(following, self._private, client)) if self._private else None
@@ -307,7 +310,7 @@ class _Run:
         return EXIT_INTERRUPTED
 
     def _conclude(self, job: Obj, pods: list[Obj], *, deleted: bool) -> int:
-        from hekla.cli.progress import failures, phase_of, retries_of
+        from hekla.cli.progress import phase_of, retries_of
 
         name, phase = name_of(job), phase_of(job)
         status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
@@ -320,12 +323,12 @@ class _Run:
         if phase == JobPhase.COMPLETED:
             click.echo(style(f"✔ {name} completed in {took}", "green"))
         else:
-            for line in failures(pods):
+            for line in self._past.failures(job):
                 click.echo(f"  {line}", err=True)
             click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
             if self._wish.own_files and (told := unused_images(pods)):
                 click.echo(f"note: {told}", err=True)
-        self._tell_usage(job, pods)
+        self._tell_usage(job, self._past.all())
         self._suggest(name, retried=bool(retries_of(job)))
         return status
 
@@ -335,7 +338,9 @@ class _Run:
             from hekla.cli.run_report import run_document
 
             seconds = time.monotonic() - self._started
-            document = run_document(job, pods, exit_status=status, seconds=seconds, reason=reason, message=message)
+            document = run_document(
+                job, pods, self._past, exit_status=status, seconds=seconds, reason=reason, message=message
+            )
             click.echo(json.dumps(document, indent=2))
         return status
 

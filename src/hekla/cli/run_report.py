@@ -9,15 +9,24 @@ from typing import Any
 from hekla.api.batch import TASK_SPEC
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, name_of, namespace_of
+from hekla.cli.past_pods import PastPods
 from hekla.cli.progress import phase_of, task_rows
 from hekla.cli.usage import usage_by_task
 
 
 def run_document(
-    job: Obj, pods: Sequence[Obj], *, exit_status: int, seconds: float, reason: str = "", message: str = ""
+    job: Obj,
+    pods: Sequence[Obj],
+    past: PastPods,
+    *,
+    exit_status: int,
+    seconds: float,
+    reason: str = "",
+    message: str = "",
 ) -> dict[str, Any]:
-    """`reason` and `message` say why it did not start, or did not go on."""
-    usage = {one.task: one.document() for one in usage_by_task(job, pods)}
+    """`reason` and `message` say why it did not start, or did not go on; `pods` are those that are there."""
+    usage = {one.task: one.document() for one in usage_by_task(job, past.all())}
+    failed = past.failures(job) if exit_status else []
     tasks: list[dict[str, Any]] = [asdict(row) for row in task_rows(job, pods)]
     for task in tasks:
         if task["name"] in usage:
@@ -30,6 +39,7 @@ def run_document(
         "seconds": round(seconds, 3),
         **({"reason": reason} if reason else {}),
         **({"message": message} if message else {}),
+        **({"failures": failed} if failed else {}),
         "tasks": tasks,
         "pods": [_pod(pod) for pod in pods],
     }

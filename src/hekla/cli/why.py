@@ -21,15 +21,18 @@ from hekla.cli.absent import require_job
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
+from hekla.cli.gone_pods import EMPTYING, failures_of_gone
 from hekla.cli.named import own_pods, pods_by_name
 from hekla.cli.parameters import output_option
 from hekla.cli.progress import (
+    attempts_of,
     dependency_reason,
     failures,
     is_finished,
     phase_of,
     predecessor_reason,
     queue_reason,
+    retries_of,
     task_rows,
     told_reason,
     waiting_reason,
@@ -46,7 +49,6 @@ from hekla.client.rest import Client
 from hekla.scheduler.config import Config
 
 _ABOUT_QUEUES = (Reason.QUEUE_NOT_OPEN, Reason.QUEUE_UNUSABLE)
-_EMPTYING = frozenset({JobPhase.ABORTING, JobPhase.RESTARTING, JobPhase.TERMINATING, JobPhase.COMPLETING})
 
 
 @click.command()
@@ -114,7 +116,8 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
             }
             for row in task_rows(job, pods)
         ],
-        "failures": failures(pods),
+        "failures": [*failures(pods, attempts_of(job)), *await failures_of_gone(client, job, of_name)],
+        "retries": retries_of(job),
         "finished": is_finished(job),
     }
 
@@ -148,10 +151,11 @@ def _sentences(answer: dict[str, Any]) -> list[str]:
     head = f"{answer['job']} is {answer['phase']}"
     lines = [head]
     if answer["finished"]:
-        lines[0] = f"{answer['job']} has ended: {answer['phase']}"
+        tries = f" ({answer['retries']})" if answer["retries"] and not answer["failures"] else ""
+        lines[0] = f"{answer['job']} has ended: {answer['phase']}{tries}"
         if answer["phase"] == JobPhase.ABORTED:
             lines[0] = f"{answer['job']} is suspended; it goes on with:  hekla job resume {answer['job']}"
-    elif answer["phase"] in _EMPTYING:
+    elif answer["phase"] in EMPTYING:
         leaving = sum(task["pending"] + task["running"] for task in answer["tasks"])
         lines += [f"  {leaving} of its pods are being stopped" if leaving else "  its pods are stopped"]
     elif answer["reason"]:

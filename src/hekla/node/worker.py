@@ -12,6 +12,7 @@ import signal
 from dataclasses import replace
 from datetime import datetime
 
+from hekla.api.container_end import ENDED_BADLY, ContainerEnd
 from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import POD, Obj
 from hekla.api.meta import is_deleting, name_of, namespace_of, parse_timestamp, revision_of, timestamp, uid_of
@@ -38,6 +39,7 @@ from hekla.node.runtime import (
     is_sidecar,
     main_containers,
 )
+from hekla.node.shim import START_ERROR
 from hekla.node.starter import Starter
 from hekla.node.switch_client import SwitchError
 from hekla.node.takeback import take_back
@@ -61,6 +63,7 @@ class Worker:
         self._runtime = PodRuntime()
         self._wake = asyncio.Event()
         self._retries: dict[str, tuple[int, float]] = {}  # container: failures, not before (monotonic)
+        self._stopping: set[str] = set()  # containers that end because we end them
         self._reporter = Reporter(context, self._current)
         self._starter = Starter(context, self._directory)
         self._refresher = Refresher(
@@ -227,8 +230,17 @@ class Worker:
             tending.cancel()
         record = self._directory.exit_record(name, attempt.number) or self._lost(name, attempt)
         self._runtime = self._runtime.with_container(self._runtime.containers[name].ended(attempt.number, record))
+        self._tell_end(name, record)
         self._reporter.changed()
         self._wake.set()
+
+    def _tell_end(self, name: str, record: ExitRecord) -> None:
+        """The status has it as well, but a policy may delete the pod for it: an Event stays."""
+        if record["code"] == 0 or name in self._stopping or record.get("reason") == START_ERROR:
+            return
+        end = ContainerEnd(name, record["code"], record.get("message", "").strip())
+        reason = str(record.get("reason") or "Error")
+        self._context.recorder.event(self._pod, NORMAL, reason, str(end), action=ENDED_BADLY)
 
     def _tender(self, name: str, number: int) -> Tender:
         return Tender(
@@ -286,6 +298,7 @@ class Worker:
         """See one attempt to its end: its preStop hook, a request, and force when its time is up."""
         assert self._tasks is not None
         self._context.recorder.event(self._pod, NORMAL, "Killing", message)
+        self._stopping.add(name)
         begun, extra, asked = self._context.clock.monotonic(), 0.0, False
         hook = self._tasks.create_task(before_stop(self._pod, self._handlers(name), self._context.recorder))
         hook.add_done_callback(lambda _: self._wake.set())
@@ -306,6 +319,7 @@ class Worker:
         if self._is_running(name, number):
             self._signal(name, signal.SIGKILL)
         await self._until(lambda: not self._is_running(name, number))
+        self._stopping.discard(name)
 
     def _allowed(self, grace: float | None) -> float:
         allowed = lifecycle.grace_seconds(self._pod) if grace is None else grace
