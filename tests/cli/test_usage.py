@@ -38,3 +38,17 @@ def test_what_its_init_containers_used_is_not_the_pods() -> None:
 def test_what_somebody_else_may_have_written_is_not_believed_blindly() -> None:
     for nonsense in ("", "[]", "{", '{"main": 3}', '{"main": {}}', "null", '{"main": {"cpuSeconds": "x"}}'):
         assert usage_by_task(JOB, [pod("chief", nonsense)]) == []
+
+
+def test_a_task_whose_pods_are_gone_is_shown_with_what_it_asked_for() -> None:
+    asks = {"resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}
+    worker = {"name": "worker", "replicas": 2, "template": {"spec": {"containers": [{"name": "main", **asks}]}}}
+    job = {"spec": {"tasks": [{"name": "chief", "replicas": 1}, worker, {"name": "none", "replicas": 0}]}}
+    chief = pod("chief", {"main": {"cpuSeconds": 1, "seconds": 2, "memory": 5}})
+    found = usage_by_task(job, [chief])
+    assert [one.cells() for one in found] == [("chief", "-", "500m", "-", "5"), ("worker", "3", "-", "2Gi", "-")]
+    assert found[1].document() == {"cpuAsked": 3.0, "memoryAskedBytes": 2 << 30}
+
+
+def test_where_nothing_was_measured_there_is_no_table() -> None:
+    assert usage_by_task({"spec": {"tasks": [{"name": "worker", "replicas": 2}]}}, [pod("worker", {})]) == []

@@ -20,13 +20,16 @@ HEADERS = ("PER POD", "CPU ASKED", "CPU USED", "MEMORY ASKED", "MEMORY USED")
 
 @dataclass(frozen=True, slots=True)
 class TaskUsage:
-    """One pod of a task: CPU in cores, on average while it ran; memory in bytes, the most that any of them had."""
+    """One pod of a task: CPU in cores, on average while it ran; memory in bytes, the most that any of them had.
+
+    What was used is None where nobody can say.
+    """
 
     task: str
     cpu_asked: float
-    cpu_used: float
+    cpu_used: float | None
     memory_asked: int
-    memory_used: int
+    memory_used: int | None
     memory_is_bound: bool
     """The memory used is only known to be less than this."""
 
@@ -35,43 +38,44 @@ class TaskUsage:
         return (
             self.task,
             _cores(self.cpu_asked) if self.cpu_asked else "-",
-            _cores(self.cpu_used),
+            "-" if self.cpu_used is None else _cores(self.cpu_used),
             amount_of_bytes(self.memory_asked) if self.memory_asked else "-",
-            f"{below}{amount_of_bytes(self.memory_used)}",
+            "-" if self.memory_used is None else f"{below}{amount_of_bytes(self.memory_used)}",
         )
 
     def document(self) -> Obj:
-        memory = "memoryUsedBelowBytes" if self.memory_is_bound else "memoryUsedBytes"
-        return {
-            "cpuAsked": self.cpu_asked,
-            "cpuUsed": round(self.cpu_used, 3),
-            "memoryAskedBytes": self.memory_asked,
-            memory: self.memory_used,
-        }
+        document: Obj = {"cpuAsked": self.cpu_asked, "memoryAskedBytes": self.memory_asked}
+        if self.cpu_used is not None:
+            document["cpuUsed"] = round(self.cpu_used, 3)
+        if self.memory_used is not None:
+            document["memoryUsedBelowBytes" if self.memory_is_bound else "memoryUsedBytes"] = self.memory_used
+        return document
 
 
 def usage_by_task(job: Obj, pods: Sequence[Obj]) -> list[TaskUsage]:
-    """In the order of the job's tasks; without those of which nothing is known."""
+    """In the order of the job's tasks, those included that nothing is known of but what they ask for; empty where
+    nothing is known of any."""
     found = []
     for task in job["spec"].get("tasks") or ():
         mine = [pod for pod in pods if annotations_of(pod).get(TASK_SPEC) == task.get("name")]
-        known = [(pod, used) for pod in mine if (used := used_by_container(pod))]
-        if known:
-            found.append(_task_usage(str(task["name"]), known))
-    return found
+        if mine or task.get("replicas"):
+            found.append(_task_usage(task, mine))
+    return found if any(one.cpu_used is not None for one in found) else []
 
 
-def _task_usage(name: str, known: list[tuple[Obj, dict[str, dict[str, float]]]]) -> TaskUsage:
-    asked = pod_requests(known[0][0]["spec"])
-    averages = [sum(_average(one) for one in used.values()) for _, used in known]
-    memory = max(sum(one.get("memory", one.get("memoryBelow", 0)) for one in used.values()) for _, used in known)
+def _task_usage(task: Obj, pods: list[Obj]) -> TaskUsage:
+    known = [used for pod in pods if (used := used_by_container(pod))]
+    # Pods that are there have what was filled in for them.
+    asked = pod_requests(pods[0]["spec"] if pods else (task.get("template") or {}).get("spec") or {})
+    averages = [sum(_average(one) for one in used.values()) for used in known]
+    memories = [sum(one.get("memory", one.get("memoryBelow", 0)) for one in used.values()) for used in known]
     return TaskUsage(
-        name,
+        str(task["name"]),
         float(asked["cpu"].value) if "cpu" in asked else 0.0,
-        sum(averages) / len(averages),
+        sum(averages) / len(averages) if averages else None,
         int(asked["memory"].value) if "memory" in asked else 0,
-        int(memory),
-        any("memoryBelow" in one for _, used in known for one in used.values()),
+        int(max(memories)) if memories else None,
+        any("memoryBelow" in one for used in known for one in used.values()),
     )
 
 
