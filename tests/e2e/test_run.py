@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.local_cluster import HEKLA, HELLO_GANG, clean_environment, mounts_of, processes_of
+from tests.e2e.local_cluster import HEKLA, HELLO_GANG, clean_environment, mounts_of, processes_of, start_cluster
 from tests.eventually import eventually
 
 JOB = """\
@@ -293,3 +293,26 @@ def test_a_command_that_cannot_be_started_is_not_tried_for_ever(tmp_path: Path) 
     done = run(write(tmp_path, text, command="[no-such-program]"), tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert 'example cannot start: example-main-0: exec: "no-such-program"' in done.stderr
+
+
+def test_a_job_larger_than_a_cluster_that_stays_exits_with_2_and_starts_when_there_is_more(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    where = f"--data-dir {data}"
+    with start_cluster(data, "--node-cpu", "1") as cluster:
+        done = cluster.hekla("run", write(tmp_path, JOB, cpu=7), check=False)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "example cannot be placed on the whole of this cluster: cpu: 7 asked" in done.stderr
+        assert f"`hekla down {where}`, then `hekla up {where}`" in done.stderr
+        assert f"`hekla job delete example {where}`" in done.stderr
+        assert cluster.names("vcjob") == ["example"]
+    with start_cluster(data, "--node-cpu", "7") as cluster:
+        cluster.wait_for("vcjob/example", ".status.state.phase", "Completed")
+
+
+def test_room_that_others_may_leave_on_a_cluster_that_stays_is_waited_for(tmp_path: Path) -> None:
+    with start_cluster(tmp_path / "data", "--node-cpu", "2") as cluster:
+        cluster.hekla("run", write(tmp_path, JOB, cpu=2, command='[sleep, "6"]'), "--detach")
+        cluster.wait_for("vcjob/example", ".status.state.phase", "Running")
+        text = JOB.replace("name: example", "name: second")
+        done = cluster.hekla("run", write(tmp_path, text, cpu=2))
+        assert "NotEnoughResources" in done.stdout

@@ -28,6 +28,10 @@ class Connection:
     access: Access
     namespace: str
 
+    def source_folder(self) -> Path:
+        """Where its kubeconfig lies: on a local cluster, the data dir."""
+        return Path(self.access.source).parent
+
     def client(self) -> Client:
         return connect(
             self.access, user_agent="hekla-cli", on_warning=lambda text: click.echo(f"warning: {text}", err=True)

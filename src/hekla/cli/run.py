@@ -27,6 +27,7 @@ from hekla.api.batch import JobPhase
 from hekla.api.core import FINISHED_POD_PHASES
 from hekla.api.kinds import JOB, NAMESPACE, POD, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.api.reasons import Reason
 from hekla.cli.cluster import flags_too_late, given_flags, machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
@@ -37,7 +38,8 @@ from hekla.cli.output import print_table, style
 from hekla.cli.submit import check_documents, require_kind, submit_all
 from hekla.clock import SystemClock
 from hekla.errors import AlreadyExists, Misuse, UsageError, told_error
-from hekla.local.layout import default_images
+from hekla.local.layout import data_dir_flag, default_images
+from hekla.local.running import inspect
 
 if TYPE_CHECKING:
     from hekla.cli.display import Display
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from hekla.local.launch import LaunchedCluster
 
 _MOST_LINES = 5  # of a file, to be named
+_MEASURE_SECONDS = 60.0  # until a cluster is looked at again that was large enough
+_FLAGS_OF_ROOM = "--node-cpu, --node-memory, --node-gpus, --node-gpu-memory or --nodes"
 _PROGRAMS = frozenset({".py", ".sh", ".ipynb"})
 
 
@@ -64,7 +68,9 @@ _PROGRAMS = frozenset({".py", ".sh", ".ipynb"})
     help="json: the outcome as one document; what happens meanwhile goes to standard error.",
 )
 def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output: str, **size: Any) -> int:
-    """Run the job in FILE and exit with its outcome.
+    """Run the job in FILE and exit with its outcome. Where it does not fit on the whole of the local cluster, however
+    empty, it cannot be placed; on one that stays it is left there, to start when there is more. Everything else on a
+    cluster that stays is waited for.
 
     \b
     0 completed, 1 failed, 2 cannot be placed, 3 the file is wrong, 64 the command line is wrong, 130 interrupted
@@ -114,8 +120,6 @@ def _not_one_job(documents: list[Document], jobs: list[Document]) -> str:
 
 
 def _is_there(options: ClusterOptions) -> bool:
-    from hekla.local.running import inspect
-
     return options.names_a_cluster() or inspect(options.layout().root) is not None
 
 
@@ -196,6 +200,7 @@ class _Run:
         self._past: PastPods
         self._interrupted = False
         self._broken: UsageError | None = None
+        self._missing = ""  # what the whole of a cluster lacks for the job
         self._warnings: set[tuple[str, str]] = set()
         self._hopeless = Hopeless(time.monotonic)
 
@@ -214,7 +219,7 @@ class _Run:
             self._past = follower.past
             following = asyncio.create_task(follower.run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, following)
-            attending = asyncio.create_task(self._attend(following, self._private, client)) if self._private else None
+            attending = asyncio.create_task(self._attend(following, client, job))
             try:
                 final = await following
             except asyncio.CancelledError:
@@ -225,8 +230,7 @@ class _Run:
                     raise self._broken from None
                 return await self._despair(client, job, follower.pods())
             finally:
-                if attending is not None:
-                    attending.cancel()
+                attending.cancel()
                 self._display.close()
             return self._conclude(final, follower.pods(), deleted=follower.deleted)
 
@@ -253,7 +257,27 @@ class _Run:
     def say(self, text: str) -> None:
         self._display.say(text)
 
-    async def _attend(self, following: asyncio.Task[Obj], private: LaunchedCluster, client: Client) -> None:
+    async def _attend(self, following: asyncio.Task[Obj], client: Client, job: Obj) -> None:
+        """End the following when there is nothing to wait for."""
+        if self._private:
+            await self._attend_private(following, self._private, client)
+        elif inspect(root := self._connection.source_folder()):
+            await self._measure(following, client, job, root)
+
+    async def _measure(self, following: asyncio.Task[Obj], client: Client, job: Obj, root: Path) -> None:
+        """On a local cluster that stays others make room, but never more than it has: then say so."""
+        from hekla.cli.room import missing_room
+
+        while True:
+            await asyncio.sleep(0.25)
+            if self._hopeless.for_long() and self._hopeless.code == Reason.NOT_ENOUGH_RESOURCES:
+                self._missing = await missing_room(client, job, root)
+                if self._missing:
+                    following.cancel()
+                    return
+                await asyncio.sleep(_MEASURE_SECONDS)
+
+    async def _attend_private(self, following: asyncio.Task[Obj], private: LaunchedCluster, client: Client) -> None:
         """See a private cluster through its start. After that nobody will make room on it or bring what is missing: say
         so instead of waiting for ever."""
         try:
@@ -285,18 +309,27 @@ class _Run:
         from hekla.local.layout import Layout
 
         name, hopeless = name_of(job), self._hopeless
+        if self._missing:
+            click.echo(f"\n{name} cannot be placed on the whole of this cluster: {self._missing}", err=True)
+            click.echo(self._ways_to_more_room(name), err=True)
+            return self._report(job, pods, EXIT_UNPLACEABLE, reason=hopeless.code, message=self._missing)
         if hopeless.placed or not hopeless.code:
             click.echo(f"\n{name} cannot start: {hopeless.sentence}", err=True)
             return self._report(job, pods, EXIT_FAILED, reason=hopeless.code, message=hopeless.sentence)
         # Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic.
-        config = recorded_config(Layout(Path(self._connection.access.source).parent))
+        config = recorded_config(Layout(self._connection.source_folder()))
         answer = await explain_job(client, namespace_of(job), name, config)
         sentence = str(answer["message"] or hopeless.sentence)
         click.echo(f"\n{name} cannot be placed: {sentence}", err=True)
         if hopeless.code in ABOUT_ROOM:
-            flags = "--node-cpu, --node-memory, --node-gpus, --node-gpu-memory or --nodes"
-            click.echo(f"Ask for less, or declare more with {flags}.", err=True)
+            click.echo(f"Ask for less, or declare more with {_FLAGS_OF_ROOM}.", err=True)
         return self._report(job, pods, EXIT_UNPLACEABLE, reason=hopeless.code, message=sentence)
+
+    def _ways_to_more_room(self, name: str) -> str:
+        where = data_dir_flag(self._connection.source_folder(), os.environ)
+        more = f"`hekla down{where}`, then `hekla up{where}` with more by {_FLAGS_OF_ROOM}"
+        less = f"`hekla job delete {name}{self._wish.flags}` takes it away, to ask for less"
+        return f"It stays, and starts when there is room: {more}. Or {less}."
 
     async def _after_interrupt(self, client: Client, job: Obj) -> int:
         from hekla.cli.interruption import Answer, ask_to_detach
@@ -356,8 +389,6 @@ class _Run:
             click.echo(f"\nnote: {line}", err=True)
 
     def _suggest(self, name: str, *, retried: bool) -> None:
-        from hekla.local.running import inspect
-
         if self._private:
             click.echo(
                 "\nThe cluster was started for this run and is gone. To keep one, for kubectl too:\n\n  hekla up"
@@ -365,7 +396,7 @@ class _Run:
             return
         click.echo("\nNext:")
         # Only nodes of ours keep what pods said that were made anew.
-        earlier = ["logs -p"] if retried and inspect(Path(self._connection.access.source).parent) else []
+        earlier = ["logs -p"] if retried and inspect(self._connection.source_folder()) else []
         for verb in ("logs", *earlier, "job view", "job delete"):
             click.echo(f"  hekla {verb} {name}{self._wish.flags}")
 
