@@ -427,20 +427,20 @@ async def _ends_told(node: Rig) -> None:
     await node.running("stopped")
     await node.client.delete(POD, "stopped", "default")
     await node.until_gone("stopped")
-    script = "echo run >> /v/runs; [ $(wc -l < /v/runs) = 2 ] || { echo lost > /dev/termination-log; exit 3; }"
+    script = "echo run >> /v/runs; [ $(wc -l < /v/runs) = 2 ] || { echo no data > /dev/termination-log; exit 3; }"
     mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     volumes = [{"name": "v", "emptyDir": {}}]
-    await node.create_pod("again", script, restartPolicy="OnFailure", volumes=volumes, container=mounts)
-    await node.finished("again")
+    await node.create_pod("lost", script, restartPolicy="OnFailure", volumes=volumes, container=mounts)
+    await node.finished("lost")
 
     async def told() -> list[tuple[str, str, str]]:
         events = (await node.client.list(EVENT, "default", field_selector="reason=Error")).items
-        mine = [event for event in events if event["involvedObject"]["name"] in ("again", "stopped")]
+        mine = [event for event in events if event["involvedObject"]["name"] in ("lost", "stopped")]
         return [(event["involvedObject"]["name"], event["type"], event["message"]) for event in mine]
 
-    assert await until(told) == [("again", "Normal", "Container main ended with exit code 3: lost")]
-    await node.client.delete(POD, "again", "default")
-    await node.until_gone("again")
+    assert await until(told) == [("lost", "Normal", "Container main ended with exit code 3: no data")]
+    await node.client.delete(POD, "lost", "default")
+    await node.until_gone("lost")
 
 
 def test_a_pod_being_deleted_is_asked_first_and_leaves_nothing(on_a_shared_node: Tell) -> None:

@@ -127,7 +127,7 @@ node_events_option = click.option(
     "--node-events",
     type=click.Choice(["all", "warnings"]),
     default="all",
-    help="Which Events nodes write of their pods; warnings saves a write a container, two where it is stopped or fails.",
+    help="Which Events nodes write of their pods; warnings saves a write a container, two if it is stopped or fails.",
 )
 
 
