@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -316,3 +317,42 @@ def test_room_that_others_may_leave_on_a_cluster_that_stays_is_waited_for(tmp_pa
         text = JOB.replace("name: example", "name: second")
         done = cluster.hekla("run", write(tmp_path, text, cpu=2))
         assert "NotEnoughResources" in done.stdout
+
+
+def test_a_data_dir_kept_from_run_to_run_says_how_to_have_its_job_and_how_to_be_rid_of_it(tmp_path: Path) -> None:
+    """What it tells to type is typed here."""
+    data = tmp_path / "my data"
+    file = write(tmp_path, JOB.replace("name: example", "name: example\n  namespace: team"), command="[echo, heard]")
+    first = run(file, tmp_path, "--data-dir", str(data))
+    assert first.returncode == 0, first.stdout + first.stderr
+    commands = [line.strip() for line in first.stdout.splitlines() if line.startswith("  hekla ")]
+    assert "heard" in typed([*commands, f"hekla down --data-dir '{data}'"])
+    second = run(file, tmp_path, "--data-dir", str(data))
+    assert second.returncode == 1
+    assert f"Job 'example' exists already on {data}" in second.stderr
+    assert "Completed" in second.stderr
+    typed([second.stderr.partition("To delete it:")[2].splitlines()[0]])
+    assert run(file, tmp_path, "--data-dir", str(data)).returncode == 0
+    assert not processes_of(data)
+
+
+def test_a_job_that_is_there_already_is_named_as_it_is_found(tmp_path: Path) -> None:
+    with start_cluster(tmp_path / "data") as cluster:
+        cluster.kubectl("create", "namespace", "team")
+        file = write(tmp_path, JOB.replace("name: example", "name: example\n  namespace: team"))
+        done = cluster.hekla("run", file)
+        flags = f"--data-dir {cluster.data_dir} -n team"
+        assert f"hekla logs example {flags}\n" in done.stdout
+        done = cluster.hekla("run", file, check=False)
+        assert done.returncode == 1
+        assert f"(`hekla job delete example {flags}`)" in done.stderr
+        typed([f"hekla job delete example {flags}"])
+
+
+def typed(commands: list[str]) -> str:
+    """What a shell that finds our programs says to them."""
+    environment = {**clean_environment(), "PATH": f"{HEKLA.parent}:{os.environ['PATH']}", "XDG_STATE_HOME": "/dev/null"}
+    script = " && ".join(commands)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=100, env=environment)
+    assert done.returncode == 0, f"{script}: {done.stdout}{done.stderr}"
+    return done.stdout

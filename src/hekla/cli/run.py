@@ -35,7 +35,7 @@ from hekla.cli.image_tables import unused_images, unused_table
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table, style
-from hekla.cli.submit import check_documents, require_kind, submit_all
+from hekla.cli.submit import check_documents, namespace_flag, require_kind, submit_all
 from hekla.clock import SystemClock
 from hekla.errors import AlreadyExists, Misuse, UsageError, told_error
 from hekla.local.layout import data_dir_flag, default_images
@@ -95,7 +95,14 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
         told = unused_table(file, jobs[0].obj)
         if told:
             click.echo(f"note: {told}", err=True)
-    wish = _Wish(logs=not no_logs, detach=detach, json=output == "json", flags=cluster.flags(), own_files=own_files)
+    wish = _Wish(
+        logs=not no_logs,
+        detach=detach,
+        json=output == "json",
+        flags=cluster.flags(),
+        own_files=own_files,
+        keeps=cluster.data_dir is not None,
+    )
     with _cluster_for(cluster, size) as (connection, private):
         one = _Run(connection, documents, wish, private)
         try:
@@ -176,13 +183,15 @@ def _wait_until_it_takes_jobs(launched: LaunchedCluster) -> None:
 @dataclass(frozen=True, slots=True)
 class _Wish:
     """How a person wants to hear of a run. `flags`: what leads other commands to the same cluster; `own_files`: whether
-    images are this machine's own files, and nobody said what they would have brought."""
+    images are this machine's own files, and nobody said what they would have brought; `keeps`: whether the data dir
+    stays when a cluster for this run goes."""
 
     logs: bool
     detach: bool
     json: bool
     flags: str
     own_files: bool = False
+    keeps: bool = False
 
 
 class _Run:
@@ -195,6 +204,7 @@ class _Run:
         self._documents = documents
         self._wish = wish
         self._private = private
+        self._flags = wish.flags  # what leads other commands to the job
         self._started = time.monotonic()
         self._display: Display
         self._past: PastPods
@@ -210,7 +220,9 @@ class _Run:
         async with self._connection.client() as client:
             if self._private:
                 await _make_namespaces(client, self._documents, self._connection.namespace)
-            job = await submit_all(client, self._documents, self._connection.namespace)
+                await self._look_for_earlier(client)
+            job = await submit_all(client, self._documents, self._connection.namespace, flags=self._wish.flags)
+            self._flags += namespace_flag(job, self._connection.namespace)
             if self._wish.detach:
                 click.echo(f"job.batch.volcano.sh/{name_of(job)} submitted")
                 return 0
@@ -299,6 +311,24 @@ class _Run:
             # Other pods of the file will make room, or have just made it.
             self._hopeless.count_from_now()
 
+    async def _look_for_earlier(self, client: Client) -> None:
+        """Raises UsageError where a run of before has left its job in the data dir: nobody can be told to delete it
+        there without a cluster."""
+        from hekla.cli.progress import phase_of
+
+        job = next(document.obj for document in self._documents if kind_of(document.obj) is JOB)
+        namespace = namespace_of(job) or self._connection.namespace
+        if not name_of(job) or not (found := await client.find(JOB, name_of(job), namespace)):
+            return
+        where, flags = data_dir_flag(self._connection.source_folder(), os.environ), self._wish.flags
+        delete = f"hekla job delete {name_of(job)}{flags}{namespace_flag(job, self._connection.namespace)}"
+        raise UsageError(
+            f"Job {name_of(job)!r} exists already on {self._connection.source_folder()}, where an earlier run left it "
+            f"with its logs: {phase_of(found)}\n"
+            f"To delete it:  hekla up --detach{where} && {delete} && hekla down{where}\n"
+            "Or rename yours, use metadata.generateName, or name another --data-dir."
+        )
+
     def _interrupt(self, following: asyncio.Task[Obj]) -> None:
         self._interrupted = True
         following.cancel()
@@ -328,7 +358,7 @@ class _Run:
     def _ways_to_more_room(self, name: str) -> str:
         where = data_dir_flag(self._connection.source_folder(), os.environ)
         more = f"`hekla down{where}`, then `hekla up{where}` with more by {_FLAGS_OF_ROOM}"
-        less = f"`hekla job delete {name}{self._wish.flags}` takes it away, to ask for less"
+        less = f"`hekla job delete {name}{self._flags}` takes it away, to ask for less"
         return f"It stays, and starts when there is room: {more}. Or {less}."
 
     async def _after_interrupt(self, client: Client, job: Obj) -> int:
@@ -336,7 +366,7 @@ class _Run:
 
         name = name_of(job)
         if not self._private and sys.stdin.isatty() and await ask_to_detach(name) is Answer.DETACH:
-            click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._wish.flags}")
+            click.echo(f"\n{name} goes on. Follow it with:  hekla logs -f {name}{self._flags}")
             return EXIT_INTERRUPTED
         await client.delete(JOB, name, namespace_of(job), uid=uid_of(job), propagation="Background")
         click.echo(f"\n{name} cancelled.", err=True)
@@ -389,6 +419,13 @@ class _Run:
             click.echo(f"\nnote: {line}", err=True)
 
     def _suggest(self, name: str, *, retried: bool) -> None:
+        if self._private and self._wish.keeps:
+            where = data_dir_flag(self._connection.source_folder(), os.environ)
+            click.echo(
+                "\nThe cluster was started for this run and is gone; the job and its logs are kept. To have it again:"
+            )
+            click.echo(f"\n  hekla up --detach{where}\n  hekla logs {name}{self._flags}")
+            return
         if self._private:
             click.echo(
                 "\nThe cluster was started for this run and is gone. To keep one, for kubectl too:\n\n  hekla up"
@@ -398,7 +435,7 @@ class _Run:
         # Only nodes of ours keep what pods said that were made anew.
         earlier = ["logs -p"] if retried and inspect(self._connection.source_folder()) else []
         for verb in ("logs", *earlier, "job view", "job delete"):
-            click.echo(f"  hekla {verb} {name}{self._wish.flags}")
+            click.echo(f"  hekla {verb} {name}{self._flags}")
 
 
 async def _others_run(client: Client) -> bool:

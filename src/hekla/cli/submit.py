@@ -40,8 +40,11 @@ def require_kind(document: Document) -> Kind:
     return kind
 
 
-async def submit_all(client: Client, documents: list[Document], namespace: str) -> Obj:
-    """Create a file's objects, what the job needs first; the Job. When one is refused, none of them stays."""
+async def submit_all(client: Client, documents: list[Document], namespace: str, *, flags: str = "") -> Obj:
+    """Create a file's objects, what the job needs first; the Job. When one is refused, none of them stays.
+
+    `flags` lead other commands to the same cluster.
+    """
     check_documents(documents, namespace)
     created: list[tuple[Kind, Obj]] = []
     try:
@@ -52,7 +55,7 @@ async def submit_all(client: Client, documents: list[Document], namespace: str) 
             ):
                 click.echo(_told_of_existing(document, kind, found), err=True)
                 continue
-            made = await create_document(client, document)
+            made = await create_document(client, document, flags=flags + namespace_flag(document.obj, namespace))
             created.append((kind, made))
             if kind is QUEUE:
                 await _wait_until_open(client, name_of(made))
@@ -72,7 +75,12 @@ def _told_of_existing(document: Document, kind: Kind, found: Obj) -> str:
     return f"warning: {name} {other}: delete it first to use the file's"
 
 
-async def create_document(client: Client, document: Document, *, dry_run: bool = False) -> Obj:
+def namespace_flag(obj: Obj, default: str) -> str:
+    """What a command needs to look for the object where it is, and not in the default namespace."""
+    return f" -n {namespace_of(obj)}" if namespace_of(obj) and namespace_of(obj) != default else ""
+
+
+async def create_document(client: Client, document: Document, *, dry_run: bool = False, flags: str = "") -> Obj:
     """Create the object as written; unknown fields are mistakes, and all mistakes are told at once."""
     kind = require_kind(document)
     if is_vcctl():
@@ -82,7 +90,7 @@ async def create_document(client: Client, document: Document, *, dry_run: bool =
         return await client.create(kind, document.obj, field_validation="Strict", dry_run=dry_run)
     except AlreadyExists:
         name = name_of(document.obj)
-        remedy = f"hekla job delete {name}" if kind is JOB else f"kubectl delete {kind.singular} {name}"
+        remedy = f"hekla job delete {name}{flags}" if kind is JOB else f"kubectl delete {kind.singular} {name}"
         raise UsageError(
             f"{kind.kind} {name!r} exists already: delete it (`{remedy}`), rename yours, or use metadata.generateName"
         ) from None
