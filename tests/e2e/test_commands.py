@@ -133,6 +133,16 @@ def test_nothing_is_deleted_where_a_name_is_empty(cluster: LocalCluster, names: 
     eventually(lambda: not cluster.names("vcjob"))
 
 
+def test_a_job_that_waits_for_a_claim_says_so_everywhere(cluster: LocalCluster) -> None:
+    volumes = [{"mountPath": "/in", "volumeClaimName": "missing"}]
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job("reader", volumes=volumes)))
+    eventually(lambda: "WaitingForVolume" in cluster.hekla("job", "list").stdout)
+    told = cluster.hekla("why", "reader").stdout
+    assert "WaitingForVolume: Failed to create PVC, err: pvc missing is not found" in told
+    cluster.hekla("job", "delete", "reader")
+    eventually(lambda: not cluster.names("vcjob"))
+
+
 def test_vcctl_asks_for_the_resume_of_a_job_that_has_ended_and_hekla_refuses(cluster: LocalCluster) -> None:
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job("over", make.task("worker", 0))))
     job = json.dumps({"status": {"state": {"phase": "Completed"}}})

@@ -18,6 +18,7 @@ from hekla.api.kinds import EVENT, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.absent import require_job
+from hekla.cli.complaints import code_of
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.events import time_of_event
@@ -132,13 +133,13 @@ def _first_cause(decision: Mapping[str, Any], pods: Sequence[Obj]) -> tuple[str,
 
 
 async def _last_complaint(client: Client, job: Obj) -> tuple[str, str]:
-    """(reason, message) of the last thing a controller could not do for the job; or empty."""
+    """(code, message) of the last thing a controller could not do for the job; or empty."""
     about = f"involvedObject.uid={uid_of(job)},type=Warning"
     events = (await client.list(EVENT, namespace_of(job), field_selector=about)).items
     if not events:
         return "", ""
     last = max(events, key=time_of_event)
-    return str(last.get("reason", "")), str(last.get("message", "")).strip()
+    return code_of(str(last.get("reason", ""))), str(last.get("message", "")).strip()
 
 
 def _queue_state(queue: Obj | None) -> str:
