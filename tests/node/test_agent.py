@@ -157,6 +157,9 @@ async def _kill_and_take_back(node: Rig) -> None:
     assert exit_code(between) == 9
     assert node.log(between) == "once\n"
     assert between["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert await until(lambda: ends_told(node, "between")) == [
+        ("between", "Normal", "Container main ended with exit code 9")
+    ]
     # The other is still the same process.
     assert records.is_alive(record["container"])
     await node.client.delete(POD, "during", "default")
@@ -433,14 +436,17 @@ async def _ends_told(node: Rig) -> None:
     await node.create_pod("lost", script, restartPolicy="OnFailure", volumes=volumes, container=mounts)
     await node.finished("lost")
 
-    async def told() -> list[tuple[str, str, str]]:
-        events = (await node.client.list(EVENT, "default", field_selector="reason=Error")).items
-        mine = [event for event in events if event["involvedObject"]["name"] in ("lost", "stopped")]
-        return [(event["involvedObject"]["name"], event["type"], event["message"]) for event in mine]
-
-    assert await until(told) == [("lost", "Normal", "Container main ended with exit code 3: no data")]
+    told = await until(lambda: ends_told(node, "lost", "stopped"))
+    assert told == [("lost", "Normal", "Container main ended with exit code 3: no data")]
     await node.client.delete(POD, "lost", "default")
     await node.until_gone("lost")
+
+
+async def ends_told(node: Rig, *pods: str) -> list[tuple[str, str, str]]:
+    """Pod, type and message of the Events of containers that ended badly."""
+    events = (await node.client.list(EVENT, "default", field_selector="reason=Error")).items
+    mine = [event for event in events if event["involvedObject"]["name"] in pods]
+    return [(event["involvedObject"]["name"], event["type"], event["message"]) for event in mine]
 
 
 def test_a_pod_being_deleted_is_asked_first_and_leaves_nothing(on_a_shared_node: Tell) -> None:

@@ -156,6 +156,15 @@ class Worker:
         for container in self._runtime.containers.values():
             if container.running and container.last is not None:
                 self._watch(container.name, container.last)
+            elif container.last is not None and container.last.exit and self._was_told_running(container.name):
+                self._tell_end(container.name, container.last.exit)
+
+    def _was_told_running(self, name: str) -> bool:
+        """Whether it ended while no agent was there to tell, and nobody had asked for that."""
+        status = self._pod.get("status") or {}
+        told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        running = {each["name"] for each in told if (each.get("state") or {}).get("running") is not None}
+        return name in running and not is_deleting(self._pod)
 
     def _refuse_what_cannot_be(self) -> None:
         if any(container.attempts for container in self._runtime.containers.values()):
@@ -236,9 +245,10 @@ class Worker:
 
     def _tell_end(self, name: str, record: ExitRecord) -> None:
         """The status has it as well, but a policy may delete the pod for it: an Event stays."""
-        if record["code"] == 0 or name in self._stopping or record.get("reason") == START_ERROR:
+        code = record.get("code", 0)
+        if code == 0 or name in self._stopping or record.get("reason") == START_ERROR:
             return
-        end = ContainerEnd(name, record["code"], record.get("message", "").strip())
+        end = ContainerEnd(name, code, record.get("message", "").strip())
         reason = str(record.get("reason") or "Error")
         self._context.recorder.event(self._pod, NORMAL, reason, str(end), action=ENDED_BADLY)
 
