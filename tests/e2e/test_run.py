@@ -82,19 +82,47 @@ def test_a_run_of_its_own_has_the_namespaces_its_file_and_flags_name(tmp_path: P
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_reader_that_goes_away_ends_the_run_without_a_word(tmp_path: Path) -> None:
-    environment = {**clean_environment(), "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_reader_that_goes_away_ends_a_run_of_its_own_and_one_line_says_so(tmp_path: Path, kept: bool) -> None:
     file = write(tmp_path, JOB, command='["seq", "1000000"]')
+    where = f" --data-dir {tmp_path}/data" if kept else ""
+    status, told = without_reader(tmp_path, "run", file, *where.split())
+    assert status == 130
+    if kept:
+        shown = f"`hekla up --detach{where}`, then `hekla job view example{where}`"
+        assert told == f"nobody reads on: example is stopped with its cluster; to see it: {shown}\n"
+        typed([f"hekla up --detach{where}", f"hekla job view example{where}", f"hekla down{where}"])
+    else:
+        stays = "`hekla up --detach`, then this run again"
+        assert told == f"nobody reads on: example is taken away with its cluster; to have it stay: {stays}\n"
+        assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_job_whose_reader_goes_away_goes_on_where_the_cluster_stays(tmp_path: Path) -> None:
+    with start_cluster(tmp_path / "data") as cluster:
+        file = write(tmp_path, JOB, command='[sh, -c, "seq 100000; sleep 600"]')
+        status, told = without_reader(tmp_path, "run", file, "--data-dir", str(cluster.data_dir))
+        logs = f"hekla logs -f example --data-dir {cluster.data_dir}"
+        assert (status, told) == (130, f"nobody reads on: example goes on; to see it: `{logs}`\n")
+        cluster.wait_for("vcjob/example", ".status.state.phase", "Running")
+        # To read no further is no fault of the logs, followed or not, nor of a list.
+        for command in (["logs", "example"], ["logs", "-f", "example"], ["job", "list"]):
+            assert without_reader(tmp_path, *command, "--data-dir", str(cluster.data_dir), lines=0) == (0, ""), command
+
+
+def without_reader(home: Path, *arguments: str | Path, lines: int = 1) -> tuple[int, str]:
+    """Exit status and errors of a program whose output nobody reads after so many lines."""
+    environment = {**clean_environment(), "XDG_STATE_HOME": str(home), "TMPDIR": str(home)}
     with subprocess.Popen(
-        [HEKLA, "run", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [HEKLA, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline()
+        for _ in range(lines):
+            assert process.stdout.readline()
         process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait(60) == 130
-    assert list(tmp_path.iterdir()) == [file]
+        told = process.stderr.read()
+        return process.wait(60), told
 
 
 def test_a_job_too_big_for_the_machine_exits_with_2_and_names_the_flag(tmp_path: Path) -> None:

@@ -110,9 +110,7 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
         except (BrokenPipeError, BaseExceptionGroup) as raised:
             if not isinstance(told_error(raised), BrokenPipeError):
                 raise
-            # Nobody reads on (`hekla run … | head`): that says nothing about the job.
-            silence_output()
-            return EXIT_INTERRUPTED
+            return one.lose_reader()
 
 
 def _not_one_job(documents: list[Document], jobs: list[Document]) -> str:
@@ -204,6 +202,8 @@ class _Run:
         self._documents = documents
         self._wish = wish
         self._private = private
+        self._name = ""  # the job's, as soon as it is there
+        self._status: int | None = None  # once it has ended
         self._flags = wish.flags  # what leads other commands to the job
         self._started = time.monotonic()
         self._display: Display
@@ -223,6 +223,7 @@ class _Run:
                 await self._look_for_earlier(client)
             job = await submit_all(client, self._documents, self._connection.namespace, flags=self._wish.flags)
             self._flags += namespace_flag(job, self._connection.namespace)
+            self._name = name_of(job)
             if self._wish.detach:
                 click.echo(f"job.batch.volcano.sh/{name_of(job)} submitted")
                 return 0
@@ -361,6 +362,22 @@ class _Run:
         less = f"`hekla job delete {name}{self._flags}` takes it away, to ask for less"
         return f"It stays, and starts when there is room: {more}. Or {less}."
 
+    def lose_reader(self) -> int:
+        """Nobody reads on (`hekla run … | head`), which says nothing about the job: say what becomes of it."""
+        silence_output()
+        if self._status is not None or not self._name:
+            return EXIT_INTERRUPTED if self._status is None else self._status
+        name, up = self._name, f"hekla up --detach{data_dir_flag(self._connection.source_folder(), os.environ)}"
+        if not self._private:
+            told = f"goes on; to see it: `hekla logs -f {name}{self._flags}`"
+        elif self._wish.keeps:
+            told = f"is stopped with its cluster; to see it: `{up}`, then `hekla job view {name}{self._flags}`"
+        else:
+            told = "is taken away with its cluster; to have it stay: `hekla up --detach`, then this run again"
+        with contextlib.suppress(BrokenPipeError):
+            click.echo(f"nobody reads on: {name} {told}", err=True)
+        return EXIT_INTERRUPTED
+
     async def _after_interrupt(self, client: Client, job: Obj) -> int:
         from hekla.cli.interruption import Answer, ask_to_detach
 
@@ -376,7 +393,7 @@ class _Run:
         from hekla.cli.progress import phase_of, retries_of
 
         name, phase = name_of(job), phase_of(job)
-        status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
+        status = self._status = 0 if phase == JobPhase.COMPLETED and not deleted else EXIT_FAILED
         if self._wish.json:
             return self._report(job, pods, status, message="deleted by somebody else" if deleted else "")
         took = f"{time.monotonic() - self._started:.1f} s"
