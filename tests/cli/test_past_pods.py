@@ -56,6 +56,16 @@ def test_of_pods_of_one_name_the_last_counts() -> None:
     assert heard(now(first), gone(first), now(second)).failures(JOB_OBJ) == []
 
 
+def test_what_an_earlier_pod_used_is_known_until_the_next_one_has_ended() -> None:
+    used = {"type": "hekla.dev/Used", "message": '{"main": {"cpuSeconds": 1, "seconds": 2}}'}
+    first, second = pod(0, "Failed", "a", exit_code=3), pod(0, "Running", "b")
+    first["status"]["conditions"] = [used]
+    past = heard(now(first), gone(first), now(second))
+    assert past.all() == [first]
+    past.hear(now(ended := {**second, "status": {**second["status"], "conditions": [used]}}))
+    assert past.all() == [ended]
+
+
 def test_pods_are_told_in_the_order_of_their_indexes() -> None:
     past = heard(*(now(pod(index, "Failed", f"u{index}", exit_code=1)) for index in (10, 2)))
     assert [line.partition(":")[0] for line in past.failures(JOB_OBJ)] == ["pol-w-2", "pol-w-10"]
