@@ -93,3 +93,22 @@ def test_elsewhere_a_line_is_told_when_it_has_ended() -> None:
     display.log_draft("a-0", "10%")
     display.log_line("a-0", "10%\r100%")
     assert output.getvalue() == "a-0 | 100%\n"
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_the_cursor_waits_on_a_line_with_room_for_what_the_terminal_echoes(waiting: bool) -> None:
+    """A "^C" that broke the last line of the table would have it redrawn one row too low."""
+    output = io.StringIO()
+    console = Console(file=output, width=40, force_terminal=True, color_system=None)
+    display = LiveDisplay(console, lambda: datetime.now(UTC))
+    group = make.pod_group("g")
+    if waiting:
+        group["metadata"]["annotations"] = {"hekla.dev/waiting-reason": "NoNodeMatches"}
+    display.changed({**make.job("j", make.task("t")), "status": {"state": {"phase": "Pending"}}}, group, [])
+    drawn = output.getvalue()
+    display.close()
+    assert ("NoNodeMatches" in drawn) is waiting
+    rows = drawn[drawn.rindex("j  Pending") :].split("\n")
+    assert rows[-1] == ""
+    assert rows[1].strip() == ""
+    assert rows[2].startswith(" TASK")

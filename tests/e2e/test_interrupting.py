@@ -149,7 +149,7 @@ def test_what_is_no_answer_is_asked_again(cluster: LocalCluster, job: Path) -> N
         screen.wait_for("begun")
         screen.type("\x03")
         screen.wait_for("[d]etach")
-        for count, word in enumerate(("n", "y", "dx"), start=1):
+        for count, word in enumerate(("n", "y", "dx"), start=2):
             screen.type(f"{word}\n")
             eventually(lambda count=count: screen.read(0.05) or screen.seen.count("d or c, then Enter:") == count)
         assert "asked" in cluster.names("vcjob")

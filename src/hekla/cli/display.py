@@ -150,6 +150,7 @@ class LiveDisplay:
             return ""
         from rich import box
         from rich.console import Group
+        from rich.padding import Padding
         from rich.table import Table
         from rich.text import Text
 
@@ -162,7 +163,7 @@ class LiveDisplay:
             f"  {duration(elapsed.total_seconds())}",
             (f"  {retries_of(job)}", "yellow"),
         )
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for header in ("TASK", "PENDING", "RUNNING", "DONE", "FAILED", "RESTARTS"):
             table.add_column(header, justify="left" if header == "TASK" else "right")
         rows = task_rows(job, self._pods)
@@ -172,9 +173,9 @@ class LiveDisplay:
                 *map(_or_dot, (row.pending, row.running, row.done, row.failed, row.restarts)),
             )
         code, sentence = waiting_reason(self._group, self._pods)
-        if code and not is_finished(job):
-            return Group(*self._draft_lines(), table, Text(told_reason(code, sentence), style="yellow"))
-        return Group(*self._draft_lines(), table)
+        reason = [Text(told_reason(code, sentence), style="yellow"), Text()] if code and not is_finished(job) else []
+        # The cursor stays on the last line: an empty one, that the "^C" a terminal shows does not break.
+        return Group(*self._draft_lines(), title, Text(), Padding(table, (0, 0, 0, 1)), Text(), *reason)
 
     def _draft_lines(self) -> list[Text]:
         from rich.text import Text

@@ -12,7 +12,7 @@ from enum import Enum, auto
 import click
 
 _LONGEST_LINE = 4096  # what a terminal gives at once
-_AGAIN = "d or c, then Enter: "
+_ASKING = "d or c, then Enter: "
 
 
 class Answer(Enum):
@@ -38,8 +38,10 @@ async def ask_to_detach(name: str) -> Answer:
     loop.add_reader(stdin, question.hear, stdin)
     try:
         click.echo(
-            f"\n{name} is still there: [d]etach and let it run, or [c]ancel it?\n"
-            "Type d or c, then Enter (Enter alone detaches, Ctrl-C cancels): ",
+            f"\n{name} is still there:\n"
+            "  [d]etach and let it run (Enter alone does this)\n"
+            "  [c]ancel it (Ctrl-C does this)\n"
+            f"{_ASKING}",
             nl=False,
         )
         return await question.answered
@@ -66,4 +68,4 @@ class _Question:
         if answer := read_answer(line.decode(errors="replace")):
             self.answer(answer)
         else:
-            click.echo(_AGAIN, nl=False)
+            click.echo(_ASKING, nl=False)
