@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hekla.api.meta import timestamp
+from hekla.clock import SystemClock
 from tests.e2e.local_cluster import LocalCluster, start_cluster
 from tests.eventually import eventually
 
@@ -160,7 +162,9 @@ def test_a_job_whose_retries_ran_out_says_why_though_the_pod_that_failed_is_gone
     eventually(lambda: [sorted(each) for each in told().values()] == [["Error", "Scheduled", "Started"]] * 3)
     assert all(each.index("Started") < each.index("Error") for each in told().values())
     cluster.kubectl("delete", "vcjob", "pol")
-    # Another job of that name has a story of its own.
+    # Another job of that name has a story of its own; times have whole seconds.
+    second = max(event["lastTimestamp"] for event in cluster.get("events")["items"])
+    eventually(lambda: timestamp(SystemClock().now()) > second)
     create(cluster, "pol", "sleep 600")
     eventually(lambda: "Started" in cluster.hekla("events", "pol").stdout)
     assert "pol-t-1" not in cluster.hekla("events", "pol").stdout

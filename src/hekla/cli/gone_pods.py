@@ -49,7 +49,8 @@ def pod_events(job: Obj, of_name: Sequence[Obj], events: Sequence[Obj]) -> list[
         and about.get("uid") not in others
         and (about.get("uid") in own or fits.fullmatch(str(about.get("name"))))
     ]
-    # Pods of an earlier Job may end after this one was made, but what was said of them began before.
+    # Pods of an earlier Job may end after this one was made, but what was said of them began before: times have whole
+    # seconds, so only one that was made anew within a second has its predecessor's story before its own.
     created, begun = parse_timestamp(job["metadata"]["creationTimestamp"]), _beginnings(mine)
     return [event for event in mine if (uid := event["involvedObject"].get("uid")) in own or begun[uid][0] >= created]
 
