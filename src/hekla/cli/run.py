@@ -279,11 +279,12 @@ class _Run:
 
     async def _measure(self, following: asyncio.Task[Obj], client: Client, job: Obj, root: Path) -> None:
         """On a local cluster that stays others make room, but never more than it has: then say so."""
-        from hekla.cli.room import missing_room
-
         while True:
             await asyncio.sleep(0.25)
             if self._hopeless.for_long() and self._hopeless.code == Reason.NOT_ENOUGH_RESOURCES:
+                # Brings the scheduler with it, which few runs need.
+                from hekla.cli.room import missing_room
+
                 self._missing = await missing_room(client, job, root)
                 if self._missing:
                     following.cancel()
