@@ -14,11 +14,11 @@ from typing import Any
 import click
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import JOB, POD, Obj, kind_of
+from hekla.api.kinds import POD, Obj
 from hekla.api.meta import name_of, namespace_of, timestamp
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.main import EXIT_UNPLACEABLE
-from hekla.cli.manifest import BadFile, Document, read_manifest
+from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.output import print_table
 from hekla.cli.parameters import output_option
 from hekla.cli.rehearse import (
@@ -30,7 +30,7 @@ from hekla.cli.rehearse import (
     scheduler_conf_option,
 )
 from hekla.cli.render import build_shaped_pod
-from hekla.cli.submit import check_documents, create_document
+from hekla.cli.submit import check_documents, create_document, only_job
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.controllers.job.model import Job, read_job
@@ -52,13 +52,11 @@ def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output
     Example:  hekla plan examples/hello-gang/job.yaml
     """
     documents = read_manifest(file)
-    jobs = [document for document in documents if kind_of(document.obj) is JOB]
-    if len(jobs) != 1:
-        raise BadFile(f"{file}: `hekla plan` needs exactly one batch.volcano.sh Job in the file, found {len(jobs)}")
+    job = only_job(documents, "plan")
     connection = cluster.connection()
-    check_documents(jobs, connection.namespace)
+    check_documents([job], connection.namespace)
     config = effective_config(cluster, scheduler_conf)
-    answer = with_client(connection, lambda client: plan_job(client, jobs[0], config))
+    answer = with_client(connection, lambda client: plan_job(client, job, config))
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:

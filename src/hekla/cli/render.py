@@ -10,11 +10,11 @@ import click
 import msgspec
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import JOB, Obj, kind_of
+from hekla.api.kinds import Obj
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_document
 from hekla.cli.parameters import output_option
-from hekla.cli.submit import check_documents, create_document
+from hekla.cli.submit import check_documents, create_document, only_job
 from hekla.client.rest import Client
 from hekla.controllers.job.model import Job, Task, read_job
 from hekla.controllers.job.plugin import Configured, Wanted, configured_plugins
@@ -39,11 +39,9 @@ def render(file: str, task: str, output: str) -> None:
     Example:  hekla render examples/hello-gang/job.yaml --task worker
     """
     documents = read_manifest(file)
-    jobs = [document for document in documents if kind_of(document.obj) is JOB]
-    if len(jobs) != 1:
-        raise BadFile(f"{file}: `hekla render` needs exactly one batch.volcano.sh Job in the file, found {len(jobs)}")
-    check_documents(jobs, "default")
-    job = asyncio.run(_admitted(jobs[0]))
+    document = only_job(documents, "render")
+    check_documents([document], "default")
+    job = asyncio.run(_admitted(document))
     if task and job.task(task) is None:
         raise BadFile(f"{file}: no task is called {task!r}; there are {', '.join(one.name for one in job.tasks)}")
     objects = render_pods(job, task) if task else render_job(job)

@@ -35,7 +35,7 @@ from hekla.cli.image_tables import unused_images, unused_table
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_table, style
-from hekla.cli.submit import check_documents, namespace_flag, require_kind, submit_all
+from hekla.cli.submit import check_documents, namespace_flag, only_job, require_kind, submit_all
 from hekla.clock import SystemClock
 from hekla.errors import AlreadyExists, Misuse, UsageError, told_error
 from hekla.local.layout import data_dir_flag, default_images
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from hekla.client.rest import Client
     from hekla.local.launch import LaunchedCluster
 
-_MOST_LINES = 5  # of a file, to be named
 _MEASURE_SECONDS = 60.0  # until a cluster is looked at again that was large enough
 _FLAGS_OF_ROOM = "--node-cpu, --node-memory, --node-gpus, --node-gpu-memory or --nodes"
 _PROGRAMS = frozenset({".py", ".sh", ".ipynb"})
@@ -80,10 +79,8 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
         remedy = "write a Job whose `command` runs it, like examples/hello-gang/job.yaml, and run that"
         raise BadFile(f"{file} is a program, not a job file: {remedy}")
     documents = read_manifest(file)
-    jobs = [document for document in documents if kind_of(document.obj) is JOB]
     check_documents(documents)
-    if len(jobs) != 1:
-        raise BadFile(f"{documents[0].file}: {_not_one_job(documents, jobs)}")
+    job = only_job(documents, "run")
     if detach and output == "json":
         raise Misuse("--output json tells the outcome, which --detach does not wait for")
     if detach and not _is_there(cluster):
@@ -92,7 +89,7 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
     mapped = size["images"] or default_images(os.environ).is_file()
     own_files = not (_is_there(cluster) or mapped or size["runtime"] != "machine")
     if own_files:
-        told = unused_table(file, jobs[0].obj)
+        told = unused_table(file, job.obj)
         if told:
             click.echo(f"note: {told}", err=True)
     wish = _Wish(
@@ -111,17 +108,6 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
             if not isinstance(told_error(raised), BrokenPipeError):
                 raise
             return one.lose_reader()
-
-
-def _not_one_job(documents: list[Document], jobs: list[Document]) -> str:
-    needed = "`hekla run` needs exactly one batch.volcano.sh Job in the file"
-    if jobs:
-        lines = ", ".join([*(str(job.line) for job in jobs[:_MOST_LINES]), *(["…"] if jobs[_MOST_LINES:] else [])])
-        return f"{needed}, found {len(jobs)} (lines {lines}); `hekla up` and `kubectl apply -f` run them all"
-    beginning = f"a Job begins with `apiVersion: {JOB.api_version}`"
-    others = "other kinds need a cluster that stays: `hekla up`, then `kubectl apply -f`"
-    held = ", ".join(sorted({f"{document.obj['apiVersion']} {document.obj['kind']}" for document in documents}))
-    return f"{needed}, found only {held}; {beginning}; {others}"
 
 
 def _is_there(options: ClusterOptions) -> bool:

@@ -18,6 +18,7 @@ from hekla.client.watch import Relisted, follow
 from hekla.errors import AlreadyExists, BadRequest, Forbidden, HeklaError, Invalid, UsageError
 
 _QUEUE_SECONDS = 10.0
+_MOST_LINES = 5  # of a file, to be named
 _LIKENESS = 0.8  # of what was written to what was meant
 
 
@@ -31,6 +32,21 @@ def check_documents(documents: list[Document], namespace: str = "") -> None:
             document.obj["metadata"].setdefault("namespace", namespace)
         while document.warnings:
             click.echo(f"warning: {document.warnings.pop(0)}", err=True)
+
+
+def only_job(documents: list[Document], command: str) -> Document:
+    """The Job of a file that should hold one; a command can do nothing with others."""
+    jobs = [document for document in documents if kind_of(document.obj) is JOB]
+    if len(jobs) == 1:
+        return jobs[0]
+    needed = f"{documents[0].file}: `hekla {command}` needs exactly one batch.volcano.sh Job in the file"
+    if jobs:
+        lines = ", ".join([*(str(job.line) for job in jobs[:_MOST_LINES]), *(["…"] if jobs[_MOST_LINES:] else [])])
+        raise BadFile(f"{needed}, found {len(jobs)} (lines {lines}); `hekla up` and `kubectl apply -f` run them all")
+    beginning = f"a Job begins with `apiVersion: {JOB.api_version}`"
+    others = "other kinds need a cluster that stays: `hekla up`, then `kubectl apply -f`"
+    held = ", ".join(sorted({f"{one.obj.get('apiVersion')} {one.obj.get('kind')}" for one in documents}))
+    raise BadFile(f"{needed}, found only {held}; {beginning}; {others}")
 
 
 def require_kind(document: Document) -> Kind:
