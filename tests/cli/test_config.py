@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from hekla.cli.config import as_document
+from hekla.cli.connection import ClusterOptions
 from hekla.cli.main import hekla, run_program
 from hekla.clock import SystemClock
 from hekla.local.credentials import ensure_credentials
@@ -70,6 +71,7 @@ def test_the_configuration_is_that_of_the_cluster_whose_kubeconfig_is_used(
     layout.scheduler_conf.write_text(f"{file}\n")
     copy.write_bytes(layout.kubeconfig.read_bytes())
     monkeypatch.setenv("KUBECONFIG", str(copy if copied else layout.kubeconfig))
+    assert ClusterOptions(None, None, "", "").connection().data_dir() == layout.root
     assert run_program(hekla, ["config", "show"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(BUSY))
 

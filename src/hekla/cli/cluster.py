@@ -107,7 +107,7 @@ def flags_too_late(options: ClusterOptions, given: list[tuple[str, str]]) -> Usa
     refusal = f"a cluster is there already: {named} for the one who starts it\n"
     root = options.layout().root
     if options.names_a_cluster():
-        root = Path(options.connection().access.source).parent
+        root = options.connection().data_dir()
         if inspect(root) is None:
             return UsageError(
                 f"{refusal}--kubeconfig or KUBECONFIG names it: leave the flags out to use it, or run this without it "

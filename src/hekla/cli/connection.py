@@ -28,9 +28,11 @@ class Connection:
     access: Access
     namespace: str
 
-    def source_folder(self) -> Path:
-        """Where its kubeconfig lies: on a local cluster, the data dir."""
-        return Path(self.access.source).parent
+    def data_dir(self) -> Path:
+        """Of a local cluster: its kubeconfig, or a copy of that, says where it is, or lies in it. Else any folder."""
+        from hekla.local.kubeconfigs import noted_data_dir
+
+        return noted_data_dir(self.access.extensions) or Path(self.access.source).parent
 
     def client(self) -> Client:
         return connect(

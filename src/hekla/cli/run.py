@@ -260,7 +260,7 @@ class _Run:
         """End the following when there is nothing to wait for."""
         if self._private:
             await self._attend_private(following, self._private, client)
-        elif inspect(root := self._connection.source_folder()):
+        elif inspect(root := self._connection.data_dir()):
             await self._measure(following, client, job, root)
 
     async def _measure(self, following: asyncio.Task[Obj], client: Client, job: Obj, root: Path) -> None:
@@ -308,10 +308,10 @@ class _Run:
         namespace = namespace_of(job) or self._connection.namespace
         if not name_of(job) or not (found := await client.find(JOB, name_of(job), namespace)):
             return
-        where, flags = data_dir_flag(self._connection.source_folder(), os.environ), self._wish.flags
+        where, flags = data_dir_flag(self._connection.data_dir(), os.environ), self._wish.flags
         delete = f"hekla job delete {name_of(job)}{flags}{namespace_flag(job, self._connection.namespace)}"
         raise UsageError(
-            f"Job {name_of(job)!r} exists already on {self._connection.source_folder()}, where an earlier run left it "
+            f"Job {name_of(job)!r} exists already on {self._connection.data_dir()}, where an earlier run left it "
             f"with its logs: {phase_of(found)}\n"
             f"To delete it:  hekla up --detach{where} && {delete} && hekla down{where}\n"
             "Or rename yours, use metadata.generateName, or name another --data-dir."
@@ -335,7 +335,7 @@ class _Run:
             click.echo(f"\n{name} cannot start: {hopeless.sentence}", err=True)
             return self._report(job, pods, EXIT_FAILED, reason=hopeless.code, message=hopeless.sentence)
         # Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic.
-        config = recorded_config(Layout(self._connection.source_folder()))
+        config = recorded_config(Layout(self._connection.data_dir()))
         answer = await explain_job(client, namespace_of(job), name, config)
         sentence = str(answer["message"] or hopeless.sentence)
         click.echo(f"\n{name} cannot be placed: {sentence}", err=True)
@@ -344,7 +344,7 @@ class _Run:
         return self._report(job, pods, EXIT_UNPLACEABLE, reason=hopeless.code, message=sentence)
 
     def _ways_to_more_room(self, name: str) -> str:
-        where = data_dir_flag(self._connection.source_folder(), os.environ)
+        where = data_dir_flag(self._connection.data_dir(), os.environ)
         more = f"`hekla down{where}`, then `hekla up{where}` with more by {_FLAGS_OF_ROOM}"
         less = f"`hekla job delete {name}{self._flags}` takes it away, to ask for less"
         return f"It stays, and starts when there is room: {more}. Or {less}."
@@ -354,7 +354,7 @@ class _Run:
         silence_output()
         if self._status is not None or not self._name:
             return EXIT_INTERRUPTED if self._status is None else self._status
-        name, up = self._name, f"hekla up --detach{data_dir_flag(self._connection.source_folder(), os.environ)}"
+        name, up = self._name, f"hekla up --detach{data_dir_flag(self._connection.data_dir(), os.environ)}"
         if not self._private:
             told = f"goes on; to see it: `hekla logs -f {name}{self._flags}`"
         elif self._wish.keeps:
@@ -424,7 +424,7 @@ class _Run:
 
     def _suggest(self, name: str, *, retried: bool) -> None:
         if self._private and self._wish.keeps:
-            where = data_dir_flag(self._connection.source_folder(), os.environ)
+            where = data_dir_flag(self._connection.data_dir(), os.environ)
             click.echo(
                 "\nThe cluster was started for this run and is gone; the job and its logs are kept. To have it again:"
             )
@@ -437,7 +437,7 @@ class _Run:
             return
         click.echo("\nNext:")
         # Only nodes of ours keep what pods said that were made anew.
-        earlier = ["logs -p"] if retried and inspect(self._connection.source_folder()) else []
+        earlier = ["logs -p"] if retried and inspect(self._connection.data_dir()) else []
         for verb in ("logs", *earlier, "job view", "job delete"):
             click.echo(f"  hekla {verb} {name}{self._flags}")
 
