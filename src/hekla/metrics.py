@@ -1,4 +1,5 @@
-"""A component's figures, served for Prometheus at `/metrics`; `/healthz` says that its event loop lives.
+"""A component's figures, served for Prometheus at `/metrics`, and pages of its own; `/healthz` says that its event loop
+lives.
 
 Answers come from the component's own event loop, so a collector may look at what the component works with, and a loop
 that hangs is found out.
@@ -9,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter as Tally
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
+import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -74,16 +76,21 @@ def tell_whether_leading(registry: CollectorRegistry, lease: str, leads: Callabl
 
 
 @contextlib.asynccontextmanager
-async def serving_metrics(registry: CollectorRegistry, address: str) -> AsyncIterator[int]:
-    """Serve at `address` (`host:port` or `:port`, port 0 for a free one) until the block ends; gives the port."""
-    async with _serving("metrics", _Page(registry), address) as port:
+async def serving_metrics(
+    registry: CollectorRegistry, address: str, pages: Mapping[str, Callable[[], object]] | None = None
+) -> AsyncIterator[int]:
+    """Serve at `address` (`host:port` or `:port`, port 0 for a free one) until the block ends; gives the port.
+
+    `pages` are more paths, and what gives the JSON document that is served there.
+    """
+    async with _serving("metrics", _Page(registry, pages or {}), address) as port:
         yield port
 
 
 @contextlib.asynccontextmanager
 async def serving_health(address: str) -> AsyncIterator[int]:
     """Serve `/healthz` alone, for those who want it at an address of its own."""
-    async with _serving("health", _Page(None), address) as port:
+    async with _serving("health", _Page(None, {}), address) as port:
         yield port
 
 
@@ -110,8 +117,9 @@ def _split(address: str) -> tuple[str, int]:
 
 
 class _Page:
-    def __init__(self, registry: CollectorRegistry | None) -> None:
+    def __init__(self, registry: CollectorRegistry | None, pages: Mapping[str, Callable[[], object]]) -> None:
         self._registry = registry
+        self._pages = pages
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -128,4 +136,8 @@ class _Page:
             return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
         if asked == [b"GET", b"/healthz"]:
             return "200 OK", "text/plain", b"ok"
+        method, path = asked if len(asked) == 2 else (b"", b"")
+        page = self._pages.get(path.decode("latin-1")) if method == b"GET" else None
+        if page is not None:
+            return "200 OK", "application/json", msgspec.json.encode(page())
         return "404 Not Found", "text/plain", b"not found"

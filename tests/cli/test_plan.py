@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from hekla.api.kinds import NODE
+from hekla.api.kinds import JOB, NODE, POD, POD_GROUP, PRIORITY_CLASS
+from hekla.api.meta import owner_reference, uid_of
 from hekla.cli.manifest import Document
-from hekla.cli.plan import plan_job
+from hekla.cli.plan import plan_job, print_plan
+from hekla.client.rest import Client
 from hekla.local.offline import offline_cluster
 from hekla.scheduler.config import default_config
+from hekla.scheduler.trial.miniature import short_config
 from tests import make
 
 
@@ -29,3 +33,73 @@ def test_pods_that_a_service_of_the_job_selects_are_planned_apart(
             return sorted(set(answer["placements"].values()))
 
     assert asyncio.run(planned()) == nodes
+
+
+def test_who_would_have_to_leave_is_told_with_the_nodes_that_become_free(capsys: pytest.CaptureFixture[str]) -> None:
+    config = short_config("enqueue, allocate, preempt", [["priority", "gang", "predicates", "proportion"]])
+
+    async def planned() -> dict[str, Any]:
+        async with offline_cluster(print) as client:
+            await add_node(client, "n1", cpu="2")
+            high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+            await client.create(PRIORITY_CLASS, {**high, "value": 9})
+            await add_running_job(client, "low", pods=2, node="n1")
+            task = make.task("worker", 1, cpu="1", pod={"priorityClassName": "high"})
+            job = make.new_job("urgent", task, priorityClassName="high")
+            return await plan_job(client, Document(job, "job.yaml", 1), config)
+
+    answer = asyncio.run(planned())
+    assert answer["fits"]
+    assert answer["placements"] == {"urgent-worker-0": "n1"}
+    (victim,) = answer["victims"]
+    assert (victim["namespace"], victim["job"], victim["node"], victim["action"]) == ("default", "low", "n1", "preempt")
+    print_plan(answer)
+    said = capsys.readouterr().out
+    assert "urgent would start in queue default once others have made room" in said
+    assert victim["pod"] in said
+
+
+def test_a_plan_that_fits_says_what_the_queue_has_left_then() -> None:
+    async def planned() -> dict[str, Any]:
+        async with offline_cluster(print) as client:
+            await add_node(client, "n1", cpu="8")
+            job = make.new_job("train", make.task("worker", 2, cpu="2"))
+            return await plan_job(client, Document(job, "job.yaml", 1), default_config())
+
+    (queue,) = asyncio.run(planned())["queues"]
+    assert queue["name"] == "default"
+    (cpu,) = (part for part in queue["resources"] if part["name"] == "cpu")
+    assert (cpu["asked"], cpu["held"], cpu["left"]) == ("4", "4", "4")
+
+
+async def add_node(client: Client, name: str, cpu: str) -> None:
+    made = await client.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    await client.update_status(NODE, {**made, "status": {"allocatable": {"cpu": cpu, "pods": "99"}}})
+
+
+async def add_running_job(client: Client, name: str, *, pods: int, node: str) -> None:
+    """One that needs a single pod of its many to go on, as its controller would have made it."""
+    job = await client.create(JOB, make.new_job(name, make.task("worker", pods, cpu="1"), minAvailable=1))
+    of_job = {"namespace": "default", "ownerReferences": [owner_reference(job, JOB)]}
+    group = f"{name}-{uid_of(job)}"
+    spec = {"minMember": 1, "queue": "default"}
+    await client.create(
+        POD_GROUP,
+        {
+            "apiVersion": POD_GROUP.api_version,
+            "kind": POD_GROUP.kind,
+            "metadata": {"name": group, **of_job},
+            "spec": spec,
+            "status": {"phase": "Running"},
+        },
+    )
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    for index in range(pods):
+        metadata = {
+            "name": f"{name}-worker-{index}",
+            "annotations": {"scheduling.k8s.io/group-name": group},
+            **of_job,
+        }
+        running = {"nodeName": node, "schedulerName": "volcano", "containers": [container]}
+        pod = await client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": running})
+        await client.update_status(POD, {**pod, "status": {"phase": "Running"}})

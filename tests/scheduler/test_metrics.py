@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import re
 import urllib.request
@@ -82,8 +83,8 @@ async def scheduling(folder: Path) -> AsyncIterator[tuple[Stage, int]]:
         await stage.stop()
 
 
-async def page(port: int) -> str:
-    with await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}/metrics") as answer:
+async def page(port: int, path: str = "/metrics") -> str:
+    with await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}{path}") as answer:
         return str(answer.read().decode())
 
 
@@ -121,6 +122,31 @@ def test_each_figure_is_there_and_moves(tmp_path: Path) -> None:
                     assert any({plugin, moment} == set(labels) for labels in moments), (plugin, moment)
 
     asyncio.run(main())
+
+
+def test_why_each_group_waits_is_served_as_of_the_last_cycle(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scheduling(tmp_path) as (stage, port):
+            await stage.add({"nodes": [{"name": "n1", "cpu": 4}]})
+            await stage.add({"groups": [{"name": "waits", "min": 1, "pods": [{"cpu": 9}]}]})
+            await stage.until(lambda: waiting_groups(port, {"waits"}))
+            # A cycle that is about others says it of this one as well.
+            await stage.add({"groups": [{"name": "fits", "min": 1, "pods": [{"cpu": 1}]}]})
+            await stage.until_bound("fits-t-0")
+            await stage.until(lambda: waiting_groups(port, {"waits"}))
+            (record,) = json.loads(await page(port, "/decisions"))
+            assert record["reason"] == "NotEnoughResources"
+            assert record["ahead"] == {"count": 0, "first": []}
+            # Who has gone waits for nothing.
+            await stage.client.delete(kinds.POD, "waits-t-0", "default")
+            await stage.client.delete(kinds.POD_GROUP, "waits", "default")
+            await stage.until(lambda: waiting_groups(port, set()))
+
+    asyncio.run(main())
+
+
+async def waiting_groups(port: int, names: set[str]) -> bool:
+    return {record["group"]["name"] for record in json.loads(await page(port, "/decisions"))} == names
 
 
 async def run(stage: Stage, name: str) -> None:

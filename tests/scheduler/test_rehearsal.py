@@ -229,3 +229,115 @@ def test_where_no_pod_stands_at_such_a_gate_nothing_is_kept_free_for_those_who_a
     world = behind_the_gate(2, asked_in_vain)
     world.add({"groups": [{"name": "b", "queue": "q", "phase": "Inqueue", "cpu": 1, "pods": 1}]})
     assert list(rehearsed(world, BY_QUEUES).bindings().values()) == ["n1"]
+
+
+def test_what_a_queue_holds_and_may_hold_stands_beside_what_is_asked() -> None:
+    given = {
+        "nodes": [{"name": "n1", "cpu": 8}],
+        "queues": [{"name": "q", "capability": {"cpu": 4}}],
+        "groups": [
+            {"name": "runs", "queue": "q", "cpu": 3, "node": "n1", "pods": 1, "phase": "Running"},
+            {"name": "waits", "queue": "q", "min": 2, "cpu": 1, "pods": 3, "phase": "Inqueue"},
+        ],
+    }
+    (record,) = decide(given, short_config("allocate", [["gang", "predicates", "capacity"]]))
+    assert record["group"]["name"] == "waits"
+    (queue,) = record["queues"]
+    assert queue["name"] == "q"
+    # Two of its pods have to start together: those are what is asked for.
+    (cpu,) = queue["resources"]
+    assert {key: cpu[key] for key in ("name", "asked", "held", "limit", "left")} == {
+        "name": "cpu", "asked": "2", "held": "3", "limit": "4", "left": "1",
+    }  # fmt: skip
+
+
+def test_the_queues_above_are_told_of_as_well() -> None:
+    tiers = [["gang", "predicates", {"name": "capacity", "enableHierarchy": True}]]
+    given = {
+        "nodes": [{"name": "n1", "cpu": 8}],
+        "queues": [
+            {"name": "root"},
+            {"name": "all", "parent": "root", "capability": {"cpu": 2}},
+            {"name": "q", "parent": "all"},
+            {"name": "other", "parent": "all"},
+        ],
+        "groups": [
+            {"name": "runs", "queue": "other", "cpu": 2, "node": "n1", "pods": 1, "phase": "Running"},
+            {"name": "waits", "queue": "q", "cpu": 1, "pods": 1, "phase": "Inqueue"},
+        ],
+    }
+    (record,) = decide(given, short_config("allocate", tiers))
+    assert [queue["name"] for queue in record["queues"]] == ["q", "all", "root"]
+    held = {queue["name"]: queue["resources"][0]["held"] for queue in record["queues"]}
+    assert (held["q"], held["all"]) == ("0", "2")
+
+
+def test_without_a_plugin_that_shares_out_nothing_is_said_of_queues() -> None:
+    given = {"nodes": [{"name": "n1", "cpu": 1}], "groups": [{"name": "a", "cpu": 2, "pods": 1, "phase": "Inqueue"}]}
+    (record,) = decide(given, short_config("allocate", [["gang", "predicates"]]))
+    assert record["queues"] == []
+
+
+def test_who_is_looked_at_first_in_the_same_queue_is_ahead() -> None:
+    given = {
+        "nodes": [{"name": "n1", "cpu": 4}],
+        "queues": [{"name": "q"}],
+        "classes": {"high": 9},
+        "groups": [
+            {"name": "old", "min": 8, "cpu": 1, "pods": 8},
+            {"name": "elsewhere", "queue": "q", "min": 8, "cpu": 1, "pods": 8},
+            {"name": "young", "min": 8, "cpu": 1, "pods": 8},
+            {"name": "urgent", "class": "high", "min": 8, "cpu": 1, "pods": 8},
+            {"name": "fits", "min": 1, "cpu": 1, "pods": 1},
+        ],
+    }
+    records = decide(given, short_config("enqueue, allocate", [["priority", "gang", "predicates"]]))
+    ahead = {record["group"]["name"]: [one["name"] for one in record["ahead"]["first"]] for record in records}
+    assert ahead == {"urgent": [], "old": ["urgent"], "young": ["urgent", "old"], "elsewhere": []}
+
+
+def test_of_a_long_line_only_the_first_are_named_and_all_are_counted() -> None:
+    groups = [{"name": f"g{number}", "cpu": 9, "pods": 1} for number in range(9)]
+    *_, last = decide({"nodes": [{"name": "n1", "cpu": 4}], "groups": groups})
+    assert last["ahead"]["count"] == 8
+    assert [one["name"] for one in last["ahead"]["first"]] == ["g0", "g1", "g2", "g3", "g4"]
+
+
+PREEMPTING = short_config("allocate, preempt", [["priority", "gang", "predicates"]])
+
+
+def test_it_is_known_who_has_to_leave_for_whom_and_who_gets_the_room() -> None:
+    world = Miniature()
+    world.add(
+        {
+            "queues": [{"name": "default"}],
+            "nodes": [{"name": "n1", "cpu": 2}],
+            "classes": {"high": 9},
+            "groups": [
+                {"name": "low", "min": 1, "cpu": 1, "node": "n1", "pods": 2, "preemptable": True, "phase": "Running"},
+                {"name": "urgent", "class": "high", "min": 1, "cpu": 1, "pods": 1, "phase": "Inqueue"},
+            ],
+        }
+    )
+    for number in range(2):
+        world.objects["Pod", f"low-t-{number}"]["status"]["phase"] = "Running"
+    plan = rehearsed(world, PREEMPTING)
+    (eviction,) = plan.evictions
+    assert eviction.group.row.key.name == "low"
+    assert eviction.contender is not None
+    assert eviction.contender.row.key.name == "urgent"
+    assert [(promise.pod.name, promise.node) for promise in plan.promises] == [("urgent-t-0", "n1")]
+
+
+def test_room_that_is_promised_to_the_gang_itself_is_not_called_taken() -> None:
+    """Preempting promises what is free to some of a gang that then gets nobody to leave for the rest."""
+    given = {
+        "nodes": [{"name": "n1", "cpu": 8}],
+        "groups": [
+            {"name": "runs", "min": 6, "cpu": 1, "node": "n1", "pods": 6, "phase": "Running"},
+            {"name": "waits", "min": 4, "cpu": 1, "pods": 4, "phase": "Inqueue"},
+        ],
+    }
+    (record,) = decide(given, PREEMPTING)
+    cpu = next(one for one in record["resources"] if one["name"] == "cpu")
+    assert (cpu["mostFree"], cpu["free"]) == ("2", "2")

@@ -7,6 +7,7 @@ core places them on a copy of the cluster.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import click
 
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import POD, Obj
-from hekla.api.meta import name_of, namespace_of, timestamp
+from hekla.api.meta import Key, name_of, namespace_of, timestamp, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.decision import print_decision, print_queues, print_victims
 from hekla.cli.main import EXIT_UNPLACEABLE
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.output import print_table
@@ -24,7 +26,7 @@ from hekla.cli.parameters import output_option
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
-    print_decision,
+    jobs_by_group,
     read_cluster,
     rehearse_with,
     scheduler_conf_option,
@@ -37,6 +39,7 @@ from hekla.controllers.job.model import Job, read_job
 from hekla.controllers.job.plugin import Configured, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.scheduler.config import Config
+from hekla.scheduler.plan import Plan
 
 
 @click.command()
@@ -45,7 +48,7 @@ from hekla.scheduler.config import Config
 @scheduler_conf_option
 @output_option("text", "json")
 def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output: str) -> int:
-    """Say where the pods of the job in FILE would go now, or why it would wait.
+    """Say where the pods of the job in FILE would go now and who would have to leave, or why it would wait.
 
     \b
     0 it fits, 2 it would wait, 3 the file is wrong
@@ -60,7 +63,7 @@ def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
-        _print(answer)
+        print_plan(answer)
     return 0 if answer["fits"] else EXIT_UNPLACEABLE
 
 
@@ -77,7 +80,8 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
     # Among what plugins make is the Service by which pods are spread.
     made = [wanted.obj for configured in plugins for wanted in configured.objects(job)]
     result = rehearse_with(config, cluster, [*made, group, *pods])
-    bindings = result.bindings()
+    victims = _victims(result, group, jobs_by_group(cluster))
+    bindings = result.bindings() | ({one.pod.uid: one.node for one in result.promises} if victims else {})
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
     return {
         "job": job.key.name,
@@ -85,9 +89,33 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
         "minAvailable": job.obj["spec"].get("minAvailable"),
         "fits": len(placed) >= int(job.obj["spec"].get("minAvailable") or 0) and bool(placed),
         "placements": placed,
+        "victims": victims,
         "waiting": [name_of(pod) for pod in pods if name_of(pod) not in placed],
-        "decision": dict(decision_about(result, name_of(group), namespace_of(group))),
+        "queues": _queues(result, group),
+        "decision": dict(decision_about(result, name_of(group), namespace_of(group), cluster)),
     }
+
+
+def _victims(plan: Plan, group: Obj, jobs: Mapping[Key, str]) -> list[dict[str, str]]:
+    """Who would have to leave for the group."""
+    return [
+        {
+            "namespace": eviction.pod.namespace,
+            "pod": eviction.pod.name,
+            "job": jobs.get(eviction.group.row.key, ""),
+            "group": eviction.group.row.key.name,
+            "node": eviction.pod.node,
+            "action": eviction.reason,
+        }
+        for eviction in plan.evictions
+        if eviction.contender is not None and eviction.contender.row.uid == uid_of(group)
+    ]
+
+
+def _queues(plan: Plan, group: Obj) -> list[Any]:
+    """The books of the group's queue and of those above it, as the cycle would leave them."""
+    found = (outcome.group for outcome in plan.groups if outcome.group.row.uid == uid_of(group))
+    return [queue for each in found for queue in plan.standing(each).get("queues", ())]
 
 
 async def _render_pods(client: Client, job: Job, plugins: list[Configured]) -> list[Obj]:
@@ -118,11 +146,17 @@ def _as_if_stored(obj: Obj) -> Obj:
     return {**obj, "metadata": metadata, "status": {"phase": "Pending"}}
 
 
-def _print(answer: dict[str, Any]) -> None:
+def print_plan(answer: Mapping[str, Any]) -> None:
     name = answer["job"]
     if answer["fits"]:
-        click.echo(f"{name} would start now in queue {answer['queue']}.\n")
+        if answer["victims"]:
+            click.echo(f"{name} would start in queue {answer['queue']} once others have made room:\n")
+            print_victims(answer["victims"])
+            click.echo()
+        else:
+            click.echo(f"{name} would start now in queue {answer['queue']}.\n")
         print_table(["POD", "NODE"], sorted(answer["placements"].items()))
+        print_queues(answer)
         if answer["waiting"]:
             click.echo(f"\n{len(answer['waiting'])} more would wait: {', '.join(answer['waiting'][:5])}")
         return

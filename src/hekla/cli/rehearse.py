@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from hekla.api.kinds import Kind, Obj
+from hekla.api.kinds import JOB, POD_GROUP, Kind, Obj, kind_of
+from hekla.api.meta import Key, controller_of, key_of
 from hekla.cli.connection import ClusterOptions
-from hekla.cli.output import print_table
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import Forbidden
@@ -64,31 +64,17 @@ def recorded_config(layout: Layout) -> Config:
     return read_config(Path(recorded.read_text().strip())) if recorded.exists() else default_config()
 
 
-def decision_about(plan: Plan, group: str, namespace: str) -> Mapping[str, Any]:
-    """Why a group waits; empty when it does not."""
+def decision_about(plan: Plan, group: str, namespace: str, cluster: Iterable[Obj] = ()) -> Mapping[str, Any]:
+    """Why a group waits; empty when it does not. Of Jobs among those ahead of it the names are told, too."""
     for decision in plan.decisions():
         if decision["group"]["name"] == group and decision["group"]["namespace"] == namespace:
-            return decision
+            ahead, jobs = decision["ahead"], jobs_by_group(cluster)
+            first = [{**one, "job": jobs.get(Key(one["namespace"], one["name"]), "")} for one in ahead["first"]]
+            return {**decision, "ahead": {**ahead, "first": first}}
     return {}
 
 
-def print_decision(decision: Mapping[str, Any]) -> None:
-    """The clauses with their node counts, and what was wanted against what is there."""
-    if decision.get("clauses"):
-        click.echo()
-        total = decision.get("nodes", 0)
-        rows = [[clause["text"], f"{clause['nodes']} of {total}"] for clause in decision["clauses"]]
-        print_table(["WHY A NODE DOES NOT DO", "NODES"], rows)
-    if decision.get("subgroups"):
-        click.echo()
-        rows = [[part["name"] or "(no subgroup)", part["size"], part["placed"]] for part in decision["subgroups"]]
-        print_table(["SUBGROUP", "PODS NEEDED", "PODS PLACED"], rows)
-    if decision.get("resources"):
-        click.echo()
-        print_table(
-            ["RESOURCE", "ONE POD WANTS", "MOST FREE ON A NODE", "FREE IN ALL", "TOTAL"],
-            [[part.get(key, "") for key in _RESOURCE_KEYS] for part in decision["resources"]],
-        )
-
-
-_RESOURCE_KEYS = ("name", "wanted", "mostFree", "free", "total")
+def jobs_by_group(cluster: Iterable[Obj]) -> dict[Key, str]:
+    """The name of the Job that each PodGroup belongs to, as far as it belongs to one."""
+    owners = {key_of(obj): controller_of(obj) for obj in cluster if kind_of(obj) == POD_GROUP}
+    return {key: owner["name"] for key, owner in owners.items() if owner is not None and JOB.owns_reference(owner)}

@@ -21,6 +21,7 @@ from hekla.cli.absent import require_job
 from hekla.cli.complaints import code_of
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.decision import print_decision
 from hekla.cli.events import time_of_event
 from hekla.cli.gone_pods import EMPTYING, failures_of_gone
 from hekla.cli.named import own_pods, pods_by_name
@@ -41,7 +42,6 @@ from hekla.cli.progress import (
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
-    print_decision,
     read_cluster,
     rehearse_with,
     scheduler_conf_option,
@@ -87,8 +87,8 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         code, sentence = dependency_reason(job, pods)
     decision: Mapping[str, Any] = {}
     if group is not None and not is_finished(job):
-        plan = rehearse_with(config, await read_cluster(client))
-        decision = decision_about(plan, name_of(group), namespace)
+        objects = await read_cluster(client)
+        decision = decision_about(rehearse_with(config, objects), name_of(group), namespace, objects)
     if not pods and not is_finished(job) and not code:
         code, sentence = await _last_complaint(client, job)
     said = predecessor_reason(job, of_name)

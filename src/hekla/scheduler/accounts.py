@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from hekla.api.reasons import Reason
-from hekla.scheduler.arrays.resources import CPU, MEMORY, Columns, Floats, exceeded
+from hekla.scheduler.arrays.resources import CPU, MEMORY, PODS, Columns, Floats, exceeded
+from hekla.scheduler.books import Book, Entry
 from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Unfit
 from hekla.scheduler.inqueue import lacking, nowhere
@@ -59,6 +60,10 @@ class Account:
             return Unfit(Reason.NOT_ENOUGH_RESOURCES, message, absent)
         sums = lacking(columns.names, lines, minimum, left, self.ceiling, "allowed in all")
         return Unfit(Reason.QUEUE_OVER_QUOTA, message, f"queue {self.queue.name}: {sums}")
+
+    def book(self, columns: Columns) -> Book:
+        amounts = zip(columns.names, self.allocated, self.entered.tolist(), self.deserved, self.ceiling.tolist())
+        return Book(self.queue.name, tuple(Entry(*one) for one in amounts if one[0] != PODS))
 
     def figures(self, columns: Columns) -> Iterator[Figure]:
         columns_of = partial(queue_figures, columns, self.queue.name)

@@ -165,7 +165,7 @@ def _clear(session: Session, tiers: Tiers, trial: Statement, contender: Contende
         if len(evicted) == len(victims):
             return False
         evicted.append(victims[len(evicted)])
-        trial.evict(evicted[-1], rules.reason)
+        trial.evict(evicted[-1], rules.reason, contender.state)
     if session.cards is not None and session.cards.request(contender.shape) is not None:
         evicted = _without_spare(session, tiers, trial, contender, line, rules, evicted)
     # parity: a pod that asked for nothing gives nothing up, not even when its slot is what was needed.
@@ -187,16 +187,16 @@ def _without_spare(
     needed = list(evicted)
     for victim in reversed(evicted[:-1]):
         others = [other for other in needed if other is not victim]
-        _evict_only(trial, others, rules)
+        _evict_only(trial, others, rules, contender)
         needed = others if _fits(session, tiers, contender, line, rules) else needed
-    _evict_only(trial, needed, rules)
+    _evict_only(trial, needed, rules, contender)
     return needed
 
 
-def _evict_only(trial: Statement, residents: Sequence[Resident], rules: Rules) -> None:
+def _evict_only(trial: Statement, residents: Sequence[Resident], rules: Rules, contender: Contender) -> None:
     trial.discard()
     for resident in residents:
-        trial.evict(resident, rules.reason)
+        trial.evict(resident, rules.reason, contender.state)
 
 
 def _fits(session: Session, tiers: Tiers, contender: Contender, line: int, rules: Rules) -> bool:

@@ -79,7 +79,8 @@ class Evictions:
             self._resting.begin([pod.uid])
         else:
             self._resting.succeeded(pod.uid)
-            log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason)
+            contender = eviction.contender and eviction.contender.row.key
+            log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason, group=contender)
             self._recorder.event(pod_reference(pod), WARNING, _EVICT, text)
             self._recorder.event(group_reference(eviction.group.row), NORMAL, _EVICT, reason)
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
+from hekla.scheduler.books import Book
 from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.residents import Contender, Resident
@@ -258,6 +259,14 @@ class NodeScore:
         None where only asking again will do.
         """
         return None
+
+
+class QueueBooks:
+    switch: ClassVar[str] = ""
+
+    def queue_books(self, queue: Queue) -> Sequence[Book]:
+        """What the queue holds and may hold, then those above it; asked only when somebody wants to know why."""
+        raise NotImplementedError
 
 
 class Measured:

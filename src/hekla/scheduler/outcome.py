@@ -7,7 +7,7 @@ The texts are upstream's, since people and tools read them; what upstream leaves
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,14 @@ from hekla.scheduler.plan import (
     GroupOutcome,
     Placement,
     Plan,
+    Promise,
     QueueOutcome,
     Waiting,
 )
 from hekla.scheduler.rows import Condition, Pod, PodStatus, show_amount
 from hekla.scheduler.session import READY_STATUSES, GroupState, PodClass, Session, Tried
 from hekla.scheduler.snapshot import IS_ALLOCATED, among, are
+from hekla.scheduler.standing import Standing
 from hekla.scheduler.storage import ClaimChoice
 from hekla.scheduler.subgroups import subgroups_of
 from hekla.scheduler.tiers import Tiers
@@ -42,22 +44,34 @@ _IS_WAITING = among((PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED
 
 def make_plan(session: Session, tiers: Tiers) -> Plan:
     concerned = session.concerned()
+    outcomes = tuple(_group_outcome(session, tiers, state) for state in concerned)
     return Plan(
         cycle_id=session.snapshot.cycle_id,
         placements=tuple(filter(None, (_placement(session, state) for state in concerned))),
-        groups=tuple(_group_outcome(session, tiers, state) for state in concerned),
+        groups=outcomes,
         resting=session.snapshot.resting,
         queues=_queue_outcomes(session),
         due=session.due,
         volume_seconds=session.volume_seconds,
         evictions=tuple(
-            Eviction(state.group, state.group.pods[position], reason) for state, position, reason in session.evictions
+            Eviction(state.group, state.group.pods[position], reason, None if contender is None else contender.group)
+            for state, position, reason, contender in session.evictions
         ),
+        promises=tuple(_promises(session, concerned)),
         admitted=tuple(session.admitted),
         failures=tuple(tiers.failures.values()),
         tallies=session.tallies,
         figures=tiers.figures,
+        standing=Standing(session, tiers, (state for state, found in zip(concerned, outcomes) if found.decision)),
     )
+
+
+def _promises(session: Session, states: Sequence[GroupState]) -> Iterator[Promise]:
+    nodes = session.snapshot.nodes.rows
+    for state in states:
+        if state.waiting_pods and state.node is not None:
+            for position in np.flatnonzero(are(state.status, PodStatus.PIPELINED) & (state.node >= 0)).tolist():
+                yield Promise(state.group.pods[position], nodes[state.node[position]].name)
 
 
 def group_text(state: GroupState, ready: bool) -> str:
@@ -313,7 +327,7 @@ def _decision(session: Session, tiers: Tiers, state: GroupState, phase: PodGroup
             # That its queue holds it back is true whatever a plugin makes of it.
             tiers.unfit_after(failed)
     reason = _decision_reason(state, error)
-    resources = _resource_records(session, tiers, session.class_of(state, origin), error) if origin is not None else []
+    resources = _resource_records(session, tiers, state, origin, error) if origin is not None else []
     return {
         "group": {"namespace": row.key.namespace, "name": row.key.name, "uid": row.uid},
         "queue": state.queue.name,
@@ -402,7 +416,7 @@ def _short_of(session: Session, state: GroupState, objection: Unfit) -> str:
     if objection.reason is not Reason.NOT_ENOUGH_RESOURCES or not len(pending):
         return objection.sentence
     asked: Floats = session.snapshot.requests[state.group.shape[pending]].sum(axis=0)
-    free = session.free_in_all()
+    free = session.free_in_all() if not state.waiting_pods else _free_for(session, state).sum(axis=0)
     told = []
     for column in np.flatnonzero(asked > free).tolist():
         name = session.snapshot.columns.names[column]
@@ -444,12 +458,25 @@ def _subgroup_records(state: GroupState) -> list[dict[str, Any]]:
     ]
 
 
-def _resource_records(session: Session, tiers: Tiers, of: PodClass, error: FitError | None) -> list[dict[str, Any]]:
+def _free_for(session: Session, state: GroupState) -> Floats:
+    """What will be free on each node; what is promised to pods of the group itself is not taken by others."""
+    free = session.free_later()
+    if state.waiting_pods and state.node is not None:
+        promised = np.flatnonzero(are(state.status, PodStatus.PIPELINED) & (state.node >= 0))
+        free = free.copy()
+        np.add.at(free, state.node[promised], session.snapshot.requests[state.group.shape[promised]])
+    return free
+
+
+def _resource_records(
+    session: Session, tiers: Tiers, state: GroupState, position: int, error: FitError | None
+) -> list[dict[str, Any]]:
     """What a pod asks for beside what there is; the roomiest node is one of those that would take it at all.
 
     None where no node would, however empty, and not for its size: then amounts are not the matter.
     """
-    request, free = session.request(of.shape), session.free_later()
+    of = session.class_of(state, position)
+    request, free = session.request(of.shape), _free_for(session, state)
     allowed = tiers.node_mask(of)
     if allowed is not None and not allowed.any() and error is not None and error.reason is Reason.NOT_ENOUGH_RESOURCES:
         allowed = None

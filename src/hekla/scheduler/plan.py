@@ -43,12 +43,21 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """A pod that is to have a node once those have left it who are leaving."""
+
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Eviction:
-    """A pod that has to leave its node; the reason is the name of the action that decided it."""
+    """A pod that has to leave its node for the contender; the reason is the name of the action that decided it."""
 
     group: Group
     pod: Pod
     reason: str
+    contender: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,9 @@ class Plan:
     failures: tuple[PluginFailure, ...] = ()  # of plugins; what they mean for groups is in the outcomes
     volume_seconds: float = 600.0  # how long placements wait for the volumes of their claims
     due: float | None = None  # when to look again though nothing has changed, in seconds since the epoch
+    promises: tuple[Promise, ...] = ()
+    # Of a group: what its queue holds and may hold, and who is ahead of it. Worked out when somebody asks.
+    standing: Callable[[Group], Mapping[str, Any]] = field(default=lambda _: {})
 
     def bindings(self) -> dict[str, str]:
         """Node by pod uid, for whoever wants the whole answer at once."""
@@ -122,4 +134,4 @@ class Plan:
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """The JSON-able record of why each waiting group waits."""
-        return [outcome.decision for outcome in self.groups if outcome.decision]
+        return [{**outcome.decision, **self.standing(outcome.group)} for outcome in self.groups if outcome.decision]

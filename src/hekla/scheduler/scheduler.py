@@ -12,10 +12,11 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hekla.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, PRIORITY_CLASS, QUEUE, Kind
 from hekla.api.meta import key_of, name_of
@@ -109,6 +110,7 @@ class _Scheduler:
         self._watchdog = Watchdog(settings.plugin_seconds)
         self._failures = Failures(clock)
         self._metrics = SchedulerMetrics(clock) if settings.metrics_address else None
+        self._last_plan: Plan | None = None  # for those who ask why, where anybody can
         self._wake = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         self._rules: tuple[Config, frozenset[str]] | None = None  # those of the last cycle
@@ -157,8 +159,13 @@ class _Scheduler:
             return
         if election is not None:
             tell_whether_leading(self._metrics.registry, election.name, lambda: election.leads)
-        async with serving_metrics(self._metrics.registry, self._settings.metrics_address):
+        pages = {"/decisions": self._decisions}
+        async with serving_metrics(self._metrics.registry, self._settings.metrics_address, pages):
             yield
+
+    def _decisions(self) -> list[Mapping[str, Any]]:
+        """Why each group waits that waits, as of the last cycle."""
+        return self._last_plan.decisions() if self._last_plan is not None else []
 
     def _informers(self) -> list[Informer]:
         unwatched = () if self._settings.priority_classes else (PRIORITY_CLASS,)
@@ -235,6 +242,7 @@ class _Scheduler:
         plan = await self._decide(snapshot, config, timings)
         if self._metrics is not None:
             self._metrics.cycle_done(plan, timings, self._clock.monotonic() - started)
+            self._last_plan = plan
         self._binder.take(plan, generation)
         self._cache.let_in(plan.admitted)
         self._admissions.take(plan.admitted)

@@ -170,11 +170,12 @@ class Tallies:
 
 
 class Departure(NamedTuple):
-    """A pod that is to leave its node, and for which action."""
+    """A pod that is to leave its node, for which action, and for whose sake."""
 
     state: GroupState
     position: int
     reason: str
+    contender: GroupState | None
 
 
 @dataclass(slots=True)

@@ -43,13 +43,14 @@ class Evicted:
     resident: Resident
     before: PodStatus
     reason: str
+    contender: GroupState | None
 
     def undo(self, session: Session) -> None:
         resident = self.resident
         session.keep(resident.state, resident.position, resident.line, resident.shape, self.before)
 
     def keep(self, session: Session) -> None:
-        session.evictions.append(Departure(self.resident.state, self.resident.position, self.reason))
+        session.evictions.append(Departure(self.resident.state, self.resident.position, self.reason, self.contender))
 
 
 class Statement:
@@ -74,10 +75,11 @@ class Statement:
         """Give one pod room that is not there yet."""
         self.place(state, np.array([position]), np.array([line]), shape, PodStatus.PIPELINED, cleared=cleared)
 
-    def evict(self, resident: Resident, reason: str) -> None:
+    def evict(self, resident: Resident, reason: str, contender: GroupState | None = None) -> None:
+        """Make a pod leave, for the sake of the contender."""
         before = resident.status
         self._session.evict(resident.state, resident.position, resident.line, resident.shape)
-        self.steps.append(Evicted(resident, before, reason))
+        self.steps.append(Evicted(resident, before, reason, contender))
 
     def merge(self, other: Statement) -> None:
         """Take over the steps of a statement on the same session."""

@@ -15,6 +15,7 @@ from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.arrays.scores import Standing
 from hekla.scheduler.blame import PluginFailure, culprit, failure_of
+from hekla.scheduler.books import Book
 from hekla.scheduler.extension import (
     GroupEnqueueable,
     GroupOrder,
@@ -28,6 +29,7 @@ from hekla.scheduler.extension import (
     PairScore,
     PodOrder,
     Preemptable,
+    QueueBooks,
     QueueMayReclaim,
     QueueOrder,
     QueueOverused,
@@ -382,6 +384,18 @@ class Tiers:
         answer = plugin.verdict(state)
         timings.plugins[name, CLOSING] += timings.now() - started
         return answer
+
+    def queue_books(self, queue: Queue) -> Sequence[Book]:
+        """Of the first plugin that keeps any for the queue."""
+        for plugin in self._all(QueueBooks):
+            try:
+                books = plugin.queue_books(queue)
+            except Exception as error:
+                log.warning("books of a scheduler plugin left out", plugin=type(plugin).__name__, error=error)
+                continue
+            if books:
+                return books
+        return ()
 
     def figures(self) -> Iterator[Figure]:
         for plugin in self._all(Measured):

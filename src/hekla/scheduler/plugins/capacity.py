@@ -19,11 +19,13 @@ from hekla.scheduler.accounts import (
     queue_figures,
 )
 from hekla.scheduler.arrays.resources import TOLERANCE, Floats
+from hekla.scheduler.books import Book
 from hekla.scheduler.extension import (
     HIERARCHY,
     Argument,
     GroupEnqueueable,
     Measured,
+    QueueBooks,
     QueueMayReclaim,
     QueueOrder,
     QueueRoom,
@@ -49,7 +51,15 @@ def refuse_devices(wanted: bool) -> None:
 
 
 class Capacity(
-    SchedulerPlugin, QueueOrder, VictimQueueOrder, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable, Measured
+    SchedulerPlugin,
+    QueueOrder,
+    VictimQueueOrder,
+    QueueRoom,
+    QueueMayReclaim,
+    Reclaimable,
+    GroupEnqueueable,
+    QueueBooks,
+    Measured,
 ):
     """`capability` is the limit; what a queue holds beyond `deserved` others may reclaim, never below `guarantee`."""
 
@@ -88,6 +98,11 @@ class Capacity(
 
     def victim_queue_key(self, queue: Queue, contender: Queue) -> float:
         return 0.0 if self._tree is None else -float(self._tree.common_depth(queue.name, contender.name))
+
+    def queue_books(self, queue: Queue) -> list[Book]:
+        if queue.name not in self._accounts or (self._tree and self._tree.trouble(queue.name)):
+            return []
+        return [account.book(self._columns) for account in self._up_from(queue.name)]
 
     def figures(self) -> Iterator[Figure]:
         for name, account in self._accounts.items():

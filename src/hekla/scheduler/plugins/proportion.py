@@ -12,9 +12,11 @@ from hekla.api.scheduling import QueueState
 from hekla.scheduler.accounts import Account, flat_ceilings, guarantees, how_many, members_by_queue, not_open
 from hekla.scheduler.arrays.fairness import share, water_fill
 from hekla.scheduler.arrays.resources import Floats, within
+from hekla.scheduler.books import Book
 from hekla.scheduler.extension import (
     GroupEnqueueable,
     Measured,
+    QueueBooks,
     QueueMayReclaim,
     QueueOrder,
     QueueOverused,
@@ -31,7 +33,15 @@ from hekla.scheduler.session import GroupState, Session
 
 
 class Proportion(
-    SchedulerPlugin, QueueOrder, QueueOverused, QueueRoom, QueueMayReclaim, Reclaimable, GroupEnqueueable, Measured
+    SchedulerPlugin,
+    QueueOrder,
+    QueueOverused,
+    QueueRoom,
+    QueueMayReclaim,
+    Reclaimable,
+    GroupEnqueueable,
+    QueueBooks,
+    Measured,
 ):
     """A queue deserves its weight's part of the cluster, no more than it asks for; what one leaves, others may have."""
 
@@ -88,6 +98,10 @@ class Proportion(
     def group_enqueued(self, state: GroupState) -> None:
         account = self._accounts[state.queue.name]
         account.entered = account.entered + state.group.claim
+
+    def queue_books(self, queue: Queue) -> list[Book]:
+        account = self._accounts.get(queue.name)
+        return [account.book(self.session.snapshot.columns)] if account is not None else []
 
     def figures(self) -> Iterator[Figure]:
         for name, account in self._accounts.items():

@@ -1,0 +1,82 @@
+"""What the scheduler says about one group, in tables: what speaks against which nodes, the arithmetic, who is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from hekla.api.reasons import Reason
+from hekla.cli.output import print_table
+
+_ABOUT_AMOUNTS = (Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_OVER_QUOTA, Reason.WAITING_FOR_ROOM)
+_NODE_COLUMNS = {
+    "RESOURCE": "name",
+    "ONE POD WANTS": "wanted",
+    "MOST FREE ON A NODE": "mostFree",
+    "FREE IN ALL": "free",
+    "TOTAL": "total",
+}
+_QUEUE_COLUMNS = {
+    "RESOURCE": "name",
+    "JOB ASKS": "asked",
+    "HELD": "held",
+    "DESERVED": "deserved",
+    "LIMIT": "limit",
+    "LEFT": "left",
+}
+
+
+def print_decision(decision: Mapping[str, Any]) -> None:
+    """Why a group waits: the clauses with their node counts, what was wanted against what is there, and the line."""
+    if decision.get("clauses"):
+        click.echo()
+        total = decision.get("nodes", 0)
+        rows = [[clause["text"], f"{clause['nodes']} of {total}"] for clause in decision["clauses"]]
+        print_table(["WHY A NODE DOES NOT DO", "NODES"], rows)
+    if decision.get("subgroups"):
+        click.echo()
+        rows = [[part["name"] or "(no subgroup)", part["size"], part["placed"]] for part in decision["subgroups"]]
+        print_table(["SUBGROUP", "PODS NEEDED", "PODS PLACED"], rows)
+    if decision.get("resources"):
+        click.echo()
+        rows = [[part.get(key, "") for key in _NODE_COLUMNS.values()] for part in decision["resources"]]
+        print_table([*_NODE_COLUMNS], rows)
+    if decision.get("reason") in _ABOUT_AMOUNTS:
+        print_queues(decision)
+    print_line(decision)
+
+
+def print_queues(standing: Mapping[str, Any]) -> None:
+    """What the queue and those above it hold and may hold of what the job asks for."""
+    rows = [
+        [queue["name"], *(part.get(key, "-") for key in _QUEUE_COLUMNS.values())]
+        for queue in standing.get("queues", ())
+        for part in queue["resources"]
+    ]
+    if rows:
+        click.echo()
+        print_table(["QUEUE", *_QUEUE_COLUMNS], rows)
+
+
+def print_line(decision: Mapping[str, Any]) -> None:
+    """Who is considered before it in its queue."""
+    ahead = decision.get("ahead") or {}
+    if ahead.get("count"):
+        noun = "job is" if ahead["count"] == 1 else "jobs are"
+        names = _names(ahead["first"], decision["group"]["namespace"])
+        more = ", …" if ahead["count"] > len(ahead["first"]) else ""
+        click.echo(f"\n{ahead['count']} waiting {noun} ahead of it in queue {decision['queue']}: {names}{more}")
+
+
+def print_victims(victims: Sequence[Mapping[str, str]]) -> None:
+    rows = [[one["pod"], one["job"] or one["group"], one["node"], one["action"]] for one in victims]
+    print_table(["POD THAT HAS TO LEAVE", "JOB", "NODE", "BY"], rows)
+
+
+def _names(groups: Sequence[Mapping[str, Any]], namespace: str) -> str:
+    return ", ".join(
+        f"{'' if one['namespace'] == namespace else one['namespace'] + '/'}{one['job'] or one['name']}"
+        for one in groups
+    )
