@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hekla.cli.run import _completion
+from hekla.cli.private_cluster import completion
 from hekla.errors import UsageError
 from hekla.local.launch import LaunchedCluster, Stage
 
@@ -40,7 +40,7 @@ def test_a_cluster_that_fails_after_it_took_jobs_is_heard_of(supervisor: tuple[L
     launched, telling = supervisor
 
     async def main() -> None:
-        completing = asyncio.create_task(_completion(launched))
+        completing = asyncio.create_task(completion(launched))
         os.write(telling, b"takes-jobs\n")
         done, _ = await asyncio.wait([completing], timeout=0.05)
         assert not done
