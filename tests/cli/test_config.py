@@ -57,21 +57,26 @@ def test_defaults_are_filled_in_and_switches_shown(tmp_path: Path, capsys: pytes
     assert by_name["nodeorder"]["arguments"]["balancedresource.weight"] == 1
 
 
+def local_cluster(tmp_path: Path) -> Layout:
+    """The files of one whose scheduler uses BUSY."""
+    layout, file = Layout(tmp_path / "data"), tmp_path / "conf.yaml"
+    layout.prepare()
+    credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.Random(1))
+    write_user_kubeconfig(layout.kubeconfig, port=1, credentials=credentials, data_dir=layout.root)
+    file.write_text(BUSY)
+    layout.scheduler_conf.write_text(f"{file}\n")
+    return layout
+
+
 @pytest.mark.parametrize("copied", [True, False])
 def test_the_configuration_is_that_of_the_cluster_whose_kubeconfig_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], copied: bool
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
-    layout = Layout(tmp_path / "data")
-    layout.prepare()
-    credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.Random(1))
-    write_user_kubeconfig(layout.kubeconfig, port=1, credentials=credentials, data_dir=layout.root)
-    file, copy = tmp_path / "conf.yaml", tmp_path / "copy"
-    file.write_text(BUSY)
-    layout.scheduler_conf.write_text(f"{file}\n")
+    layout, copy = local_cluster(tmp_path), tmp_path / "copy"
     copy.write_bytes(layout.kubeconfig.read_bytes())
     monkeypatch.setenv("KUBECONFIG", str(copy if copied else layout.kubeconfig))
-    assert ClusterOptions(None, None, "", "").connection().data_dir() == layout.root
+    assert ClusterOptions(None, None, "", "").connection().local_layout() == layout
     assert run_program(hekla, ["config", "show"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(BUSY))
 
@@ -91,6 +96,20 @@ def test_a_cluster_that_is_gone_from_here_is_looked_at_with_the_built_in_configu
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
         assert run_program(hekla, ["config", "show"]) == 0
         assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(DEFAULT_CONFIG))
+
+
+def test_at_another_address_there_is_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["config", "show", "--data-dir", str(local_cluster(tmp_path).root)]
+    for address, expected in (([], BUSY), (["-s", "https://another:6443"], DEFAULT_CONFIG)):
+        assert run_program(hekla, [*command, *address]) == 0
+        assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(expected))
+
+
+def test_before_a_data_dir_has_its_cluster_the_built_in_configuration_is_the_one_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_program(hekla, ["config", "show", "--data-dir", str(tmp_path / "new")]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == as_document(parse_config(DEFAULT_CONFIG))
 
 
 def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

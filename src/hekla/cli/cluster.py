@@ -107,12 +107,13 @@ def flags_too_late(options: ClusterOptions, given: list[tuple[str, str]]) -> Usa
     refusal = f"a cluster is there already: {named} for the one who starts it\n"
     root = options.layout().root
     if options.names_a_cluster():
-        root = options.connection().data_dir()
-        if inspect(root) is None:
+        local = options.connection().local_layout()
+        if local is None or inspect(local.root) is None:
             return UsageError(
                 f"{refusal}--kubeconfig or KUBECONFIG names it: leave the flags out to use it, or run this without it "
                 "(`unset KUBECONFIG`) on a cluster of its own"
             )
+        root = local.root
     where = data_dir_flag(root, os.environ)
     words = "".join(f" {flag} {shlex.quote(value)}" for flag, value in given)
     # Who names a cluster would name it again, when it is gone.

@@ -17,8 +17,7 @@ import click
 
 from hekla.client.kubeconfig import Access, NoKubeconfig, connect, default_paths, load_access
 from hekla.client.rest import Client
-from hekla.errors import UsageError
-from hekla.local.layout import Layout, default_data_dir
+from hekla.local.layout import Layout, data_dir_flag, default_data_dir
 
 T = TypeVar("T")
 
@@ -28,11 +27,17 @@ class Connection:
     access: Access
     namespace: str
 
-    def data_dir(self) -> Path:
-        """Of a local cluster: its kubeconfig, or a copy of that, says where it is, or lies in it. Else any folder."""
+    def local_layout(self) -> Layout | None:
+        """Where the cluster's files are, if it is a local one: its kubeconfig, or a copy of that, says so."""
         from hekla.local.kubeconfigs import noted_data_dir
 
-        return noted_data_dir(self.access.extensions) or Path(self.access.source).parent
+        root = noted_data_dir(self.access.extensions)
+        return Layout(root) if root is not None and Layout(root).run.is_dir() else None
+
+    def data_dir_flag(self) -> str:
+        """What to add to a suggested command so that it means a local cluster's data dir."""
+        local = self.local_layout()
+        return data_dir_flag(local.root, os.environ) if local else ""
 
     def client(self) -> Client:
         return connect(
@@ -54,7 +59,8 @@ class ClusterOptions:
         except NoKubeconfig as error:
             raise self._none_on_data_dir() or error from None
         if self.server:
-            access = replace(access, server=self.server)
+            # What is noted of a cluster is noted of the one at the kubeconfig's address.
+            access = replace(access, server=self.server, extensions={})
         return Connection(access, self.namespace or access.namespace)
 
     def layout(self) -> Layout:
@@ -64,34 +70,18 @@ class ClusterOptions:
         """Whether the person said which cluster, so that starting a private one would be wrong."""
         return bool(self.kubeconfig or (self.data_dir is None and os.environ.get("KUBECONFIG")))
 
-    def local_layout(self) -> Layout | None:
-        """The files of the cluster that commands go to, if it is a local one: in the data dir, or where its kubeconfig,
-        or a copy of that, says they are."""
-        from hekla.local.kubeconfigs import noted_data_dir
-
-        paths, own = self._paths(), self.layout()
-        if paths == [own.kubeconfig]:
-            return own
-        if self.server:
-            return None
-        try:
-            found = noted_data_dir(load_access(paths, context=self.context).extensions)
-        except NoKubeconfig:
-            return None
-        return Layout(found) if found is not None and Layout(found).run.is_dir() else None
-
     def flags(self) -> str:
         """What to add to a suggested command so that it reaches the same cluster."""
         given = (("-s", self.server), ("--kubeconfig", self.kubeconfig), ("--data-dir", self.data_dir))
         named = [*given, ("--context", self.context), ("-n", self.namespace)]
         return "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in named if value)
 
-    def _none_on_data_dir(self) -> UsageError | None:
+    def _none_on_data_dir(self) -> NoKubeconfig | None:
         """The same said for somebody who named a data dir."""
         if self.data_dir is None or self.kubeconfig is not None:
             return None
         start = f"hekla up --data-dir {shlex.quote(str(self.data_dir))}"
-        return UsageError(
+        return NoKubeconfig(
             f"no cluster has been started on {self.data_dir}: start one with `{start}`, or name one with --kubeconfig"
         )
 

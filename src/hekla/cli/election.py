@@ -56,7 +56,8 @@ def election_of(
     cluster: ClusterOptions, client: Client, flags: dict[str, Any], *, name: str, standing_by: Callable[[], None]
 ) -> Election | None:
     """The election to win before anything is done; None where we are alone. `name` is what its Lease is called."""
-    wanted = flags["leader_elect"] if flags["leader_elect"] is not None else cluster.local_layout() is None
+    connection = cluster.connection()
+    wanted = flags["leader_elect"] if flags["leader_elect"] is not None else connection.local_layout() is None
     if not wanted:
         return None
     settings = LeaseSettings(
@@ -75,5 +76,5 @@ def election_of(
         clock=SystemClock(),
         rng=rng,
         standing_by=standing_by,
-        connect=cluster.connection().client,
+        connect=connection.client,
     )

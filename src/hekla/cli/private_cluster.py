@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
 import sys
@@ -26,7 +25,6 @@ from hekla.cli.manifest import Document
 from hekla.cli.progress import phase_of
 from hekla.cli.submit import namespace_flag, only_job, require_kind
 from hekla.errors import AlreadyExists, UsageError
-from hekla.local.layout import data_dir_flag
 
 if TYPE_CHECKING:
     from hekla.client.rest import Client
@@ -80,12 +78,13 @@ async def refuse_second_of_name(
     without a cluster. `flags` lead other commands to the same data dir."""
     job = only_job(documents, "run").obj
     name, namespace = name_of(job), namespace_of(job) or connection.namespace
-    if not name or not (found := await client.find(JOB, name, namespace)):
+    local = connection.local_layout()
+    if not name or local is None or not (found := await client.find(JOB, name, namespace)):
         return
-    where = data_dir_flag(connection.data_dir(), os.environ)
+    where = connection.data_dir_flag()
     delete = f"hekla job delete {name}{flags}{namespace_flag(job, connection.namespace)}"
     raise UsageError(
-        f"Job {name!r} exists already on {connection.data_dir()}, where an earlier run left it "
+        f"Job {name!r} exists already on {local.root}, where an earlier run left it "
         f"with its logs: {phase_of(found)}\n"
         f"To delete it:  hekla up --detach{where} && {delete} && hekla down{where}\n"
         "Or rename yours, use metadata.generateName, or name another --data-dir."

@@ -12,6 +12,7 @@ import click
 from hekla.api.kinds import JOB, POD_GROUP, Kind, Obj, kind_of
 from hekla.api.meta import Key, controller_of, key_of
 from hekla.cli.connection import ClusterOptions
+from hekla.client.kubeconfig import NoKubeconfig
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import Forbidden
@@ -54,14 +55,17 @@ def effective_config(cluster: ClusterOptions, given: Path | None) -> Config:
     """The configuration to rehearse with: the one given, else the local cluster's own, else the built-in one."""
     if given is not None:
         return read_config(given)
-    layout = cluster.local_layout()
-    return recorded_config(layout) if layout is not None else default_config()
+    try:
+        return recorded_config(cluster.connection().local_layout())
+    except NoKubeconfig:
+        return default_config()
 
 
-def recorded_config(layout: Layout) -> Config:
-    """What the scheduler of a local cluster uses."""
-    recorded = layout.scheduler_conf
-    return read_config(Path(recorded.read_text().strip())) if recorded.exists() else default_config()
+def recorded_config(local: Layout | None) -> Config:
+    """What the scheduler of a local cluster uses; of another this is not known."""
+    if local is None or not local.scheduler_conf.exists():
+        return default_config()
+    return read_config(Path(local.scheduler_conf.read_text().strip()))
 
 
 def decision_about(plan: Plan, group: str, namespace: str, cluster: Iterable[Obj] = ()) -> Mapping[str, Any]:

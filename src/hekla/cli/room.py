@@ -6,7 +6,6 @@ Others make room by ending, and so a run waits for them; but nobody makes more r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from hekla.api.kinds import NODE, POD, POD_GROUP, Obj, kind_of
 from hekla.api.meta import is_owned_by, name_of, namespace_of, uid_of
@@ -19,14 +18,14 @@ from hekla.local.running import inspect
 from hekla.scheduler.config import Config
 
 
-async def missing_room(client: Client, job: Obj, root: Path) -> str:
-    """What the whole of the cluster on this data dir lacks for the job; empty where that is nothing, or not known."""
-    running = inspect(root)
+async def missing_room(client: Client, job: Obj, local: Layout) -> str:
+    """What the whole of this cluster lacks for the job; empty where that is nothing, or not known."""
+    running = inspect(local.root)
     if running is None or not all(part["ready"] and part["pid"] for part in running.components):
         # Nodes that are starting are not there yet.
         return ""
     try:
-        return lack_of_room(await read_cluster(client), job, recorded_config(Layout(root)))
+        return lack_of_room(await read_cluster(client), job, recorded_config(local))
     except (ApiError, Disconnected):
         return ""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hekla.api.core import FINISHED_POD_PHASES
@@ -18,6 +17,7 @@ from hekla.cli.hopeless import Hopeless
 from hekla.cli.private_cluster import completion
 from hekla.cli.progress import stuck_reason, unstartable_reason
 from hekla.errors import UsageError
+from hekla.local.layout import Layout
 from hekla.local.running import inspect
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Attendant:
     async def attend(self, following: asyncio.Task[Obj], client: Client, job: Obj) -> None:
         if self._private:
             await self._attend_private(following, self._private, client)
-        elif inspect(root := self._connection.data_dir()):
-            await self._measure(following, client, job, root)
+        elif (local := self._connection.local_layout()) and inspect(local.root):
+            await self._measure(following, client, job, local)
 
     async def _attend_private(self, following: asyncio.Task[Obj], private: LaunchedCluster, client: Client) -> None:
         """See a private cluster through its start. After that nobody will make room on it or bring what is missing: do
@@ -68,7 +68,7 @@ class Attendant:
             # Other pods of the file will make room, or have just made it.
             self.hopeless.count_from_now()
 
-    async def _measure(self, following: asyncio.Task[Obj], client: Client, job: Obj, root: Path) -> None:
+    async def _measure(self, following: asyncio.Task[Obj], client: Client, job: Obj, local: Layout) -> None:
         """On a local cluster that stays others make room, but never more than it has."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -76,7 +76,7 @@ class Attendant:
                 # Brings the scheduler with it, which few runs need.
                 from hekla.cli.room import missing_room
 
-                self.missing = await missing_room(client, job, root)
+                self.missing = await missing_room(client, job, local)
                 if self.missing:
                     following.cancel()
                     return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ from hekla.cli.output import print_table, style
 from hekla.cli.progress import phase_of, retries_of
 from hekla.cli.run_wish import RunWish
 from hekla.cli.submit import namespace_flag
-from hekla.local.layout import data_dir_flag
 from hekla.local.running import inspect
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ class Ending:
         if not self._private:
             told = f"goes on; to see it: `hekla logs -f {self._name}{self._flags}`"
         elif self._wish.keeps:
-            up = f"hekla up --detach{self._data_dir_flag()}"
+            up = f"hekla up --detach{self._connection.data_dir_flag()}"
             told = f"is stopped with its cluster; to see it: `{up}`, then `hekla job view {self._name}{self._flags}`"
         else:
             told = "is taken away with its cluster; to have it stay: `hekla up --detach`, then this run again"
@@ -113,14 +111,13 @@ class Ending:
         """Worked out anew: what stands on the PodGroup is upstream's sentence, which leaves out the arithmetic."""
         from hekla.cli.rehearse import recorded_config
         from hekla.cli.why import explain_job
-        from hekla.local.layout import Layout
 
-        config = recorded_config(Layout(self._connection.data_dir()))
+        config = recorded_config(self._connection.local_layout())
         answer = await explain_job(client, namespace_of(job), self._name, config)
         return str(answer["message"] or "")
 
     def _ways_to_more_room(self) -> str:
-        where = self._data_dir_flag()
+        where = self._connection.data_dir_flag()
         more = f"`hekla down{where}`, then `hekla up{where}` with more by {_FLAGS_OF_ROOM}"
         less = f"`hekla job delete {self._name}{self._flags}` takes it away, to ask for less"
         return f"It stays, and starts when there is room: {more}. Or {less}."
@@ -130,7 +127,8 @@ class Ending:
             click.echo(
                 "\nThe cluster was started for this run and is gone; the job and its logs are kept. To have it again:"
             )
-            click.echo(f"\n  hekla up --detach{self._data_dir_flag()}\n  hekla logs {self._name}{self._flags}")
+            up = f"hekla up --detach{self._connection.data_dir_flag()}"
+            click.echo(f"\n  {up}\n  hekla logs {self._name}{self._flags}")
             return
         if self._private:
             click.echo(
@@ -139,12 +137,10 @@ class Ending:
             return
         click.echo("\nNext:")
         # Only nodes of ours keep what pods said that were made anew.
-        earlier = ["logs -p"] if retried and inspect(self._connection.data_dir()) else []
+        local = self._connection.local_layout()
+        earlier = ["logs -p"] if retried and local and inspect(local.root) else []
         for verb in ("logs", *earlier, "job view", "job delete"):
             click.echo(f"  hekla {verb} {self._name}{self._flags}")
-
-    def _data_dir_flag(self) -> str:
-        return data_dir_flag(self._connection.data_dir(), os.environ)
 
     def _report(self, job: Obj, follower: Follower, status: int, *, reason: str = "", message: str = "") -> int:
         """The outcome as a document, where one is wanted; the exit status."""
