@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hekla.errors import UsageError
 from hekla.local.layout import Layout
 from hekla.local.running import clearing, locked
 from hekla.node import records
@@ -22,6 +23,7 @@ from tests.node.test_switch import waits_for
 PROGRAM = """
 import json, os, signal, sys
 from pathlib import Path
+from hekla.errors import UsageError
 from hekla.local.layout import Layout
 from hekla.local.supervisor import fork_deaf, listen_again
 from hekla.local.warden import guard
@@ -132,3 +134,14 @@ def test_who_comes_while_it_sweeps_waits(layout: Layout) -> None:
         coming = subprocess.Popen([sys.executable, "-c", code, layout.root], stdout=subprocess.PIPE, text=True)
         eventually(lambda: waits_for(layout.clearing), what="it waits")
     assert coming.communicate(timeout=60)[0] == "mine\n"
+
+
+def test_whose_sweep_does_not_end_is_told_to_who_waits_for_it_and_how_to_be_rid_of_it(layout: Layout) -> None:
+    layout.prepare()
+    with clearing(layout), pytest.raises(UsageError) as told, locked(layout, patience=0.1):
+        pytest.fail("a data dir that is being cleared was taken")
+    where, ourselves = f"--data-dir {layout.root}", os.getpid()
+    assert f"(process {ourselves}, " in str(told.value)
+    assert f"`kill -9 {ourselves}`, then `hekla down {where}`" in str(told.value)
+    with locked(layout):
+        pass  # nothing of the waiting stays

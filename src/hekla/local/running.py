@@ -13,6 +13,9 @@ from pathlib import Path
 from hekla.errors import UsageError
 from hekla.local.layout import Layout, data_dir_flag
 
+# Less than who starts a cluster waits for it, to be told the reason.
+_PATIENCE_SECONDS = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
@@ -39,8 +42,11 @@ def inspect(data_dir: Path) -> RunningCluster | None:
 
 
 @contextlib.contextmanager
-def locked(layout: Layout) -> Iterator[None]:
-    """Hold a data dir for ourselves: two clusters, or a cluster and a lone node, would take each other's pods away."""
+def locked(layout: Layout, *, patience: float = _PATIENCE_SECONDS) -> Iterator[None]:
+    """Hold a data dir for ourselves: two clusters, or a cluster and a lone node, would take each other's pods away.
+
+    `patience`: for how many seconds to wait for who clears up there.
+    """
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -52,7 +58,7 @@ def locked(layout: Layout) -> Iterator[None]:
                 f"stop it with `hekla down{data_dir_flag(layout.root, os.environ)}`, or choose another --data-dir"
             ) from None
         # What a killed run left may just be going: nothing of ours may be there before it is gone.
-        with _turn_to_clear(layout):
+        with _turn_to_clear(layout, patience):
             pass
         yield
     finally:
@@ -65,18 +71,58 @@ def clearing(layout: Layout) -> Iterator[bool]:
 
     False where somebody holds it already: then everything there is theirs.
     """
-    with _turn_to_clear(layout):
+    with _turn_to_clear(layout, _PATIENCE_SECONDS):
         yield not _is_locked(layout)
 
 
 @contextlib.contextmanager
-def _turn_to_clear(layout: Layout) -> Iterator[None]:
+def _turn_to_clear(layout: Layout, patience: float) -> Iterator[None]:
     descriptor = os.open(layout.clearing, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not (_take(descriptor) or _wait_for(descriptor, patience)):
+            raise UsageError(_told_of_clearing(layout, _holder_of(descriptor), patience))
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for(descriptor: int, seconds: float) -> bool:
+    """Whether the lock is ours within that time. The kernel sets no limit to waiting for one, so a thread does it."""
+    import threading
+
+    waiting = threading.Thread(target=fcntl.flock, args=(descriptor, fcntl.LOCK_EX), daemon=True)
+    waiting.start()
+    waiting.join(seconds)
+    return _take(descriptor)
+
+
+def _holder_of(descriptor: int) -> int:
+    """The process that has locked this file; 0 where it is not to be seen."""
+    file = os.fstat(descriptor)
+    name = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, lock, *rest = line.split()
+            if lock == "FLOCK" and rest[3] == name:
+                return int(rest[2])
+    return 0
+
+
+def _told_of_clearing(layout: Layout, holder: int, waited: float) -> str:
+    told = f"what a killed run left on {layout.root} is still being cleared up after {waited:.0f} s"
+    down = f"`hekla down{data_dir_flag(layout.root, os.environ)}`"
+    if not holder:
+        return f"{told}: wait for it, or choose another --data-dir"
+    ways = f"end that with `kill -9 {holder}`, then {down}, which clears up again; or choose another --data-dir"
+    return f"{told} (process {holder}, which writes to {layout.log_of('up')}): {ways}"
 
 
 def _is_locked(layout: Layout) -> bool:
