@@ -87,6 +87,7 @@ def test_who_is_told_to_stop_writing_files_has_stopped_when_it_says_so(tmp_path:
         assert sorted(path.name for path in directory.etc.iterdir()) == ["hostname", "hosts", "resolv.conf"]
 
     asyncio.run(main())
+    directory.remove()
 
 
 def test_nobody_waits_behind_those_who_wait_for_podman(tmp_path: Path) -> None:

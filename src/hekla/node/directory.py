@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -45,6 +46,20 @@ class PodDirectory:
     @property
     def memory(self) -> Path:
         return secret_root(self.data_dir) / self.uid
+
+    def make_memory(self) -> None:
+        """Make the pod's place in memory, in a folder that nobody else may have made before us.
+
+        That folder goes with the last pod, which may be just now: then it is made again.
+        """
+        memory = self.memory
+        while True:
+            with contextlib.suppress(FileExistsError):
+                memory.parent.mkdir(mode=0o700)
+            with contextlib.suppress(FileNotFoundError):
+                _refuse_foreign(memory.parent)
+                memory.mkdir(exist_ok=True)
+                return
 
     def claim(self, pod: Obj, node: str) -> None:
         """Make the place, saying whose it is. Nothing of a pod exists on the machine before this."""
@@ -137,14 +152,21 @@ class PodDirectory:
             for number in self.attempt_numbers(name):
                 remove_tree(self.attempt(name, number) / "scratch")
         remove_tree(self.path / "volumes")
-        remove_tree(self.memory)
+        self._remove_memory()
         remove_tree(self.etc)
         (self.path / "sandbox.json").unlink(missing_ok=True)
         self.give_back_gpus()
 
     def remove(self) -> None:
-        remove_tree(self.memory)
+        self._remove_memory()
         remove_tree(self.path)
+
+    def _remove_memory(self) -> None:
+        memory = self.memory
+        remove_tree(memory)
+        # Nobody sweeps after a node that is alone, and what the folder belonged to is not to be seen from its name.
+        with contextlib.suppress(OSError):  # other pods are in it
+            memory.parent.rmdir()
 
 
 def all_pods(data_dir: Path) -> list[PodDirectory]:
@@ -179,6 +201,12 @@ def remove_tree(path: Path) -> None:
             # Written under another of the pods' ids, when an ordinary user is who we are.
             if os.geteuid() == 0 or not remove_as_root_of_own_namespace(path):
                 raise
+
+
+def _refuse_foreign(folder: Path) -> None:
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        raise OSError(0, f"{folder} belongs to somebody else")
 
 
 def _open_and_retry(function: Callable[..., Any], path: str, _: Any) -> None:

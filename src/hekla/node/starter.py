@@ -218,7 +218,7 @@ class Starter:
 
     def _prepare_files(self, pod: Obj, sources: Sources, address: str) -> None:
         facts = self._facts(address)
-        _private(self._directory.memory.parent)
+        self._directory.make_memory()
         parts = volumes.mounted_in_part(pod)
         for volume in pod["spec"].get("volumes") or ():
             if volume["name"] in sources.paths:
@@ -422,11 +422,3 @@ def host_path(source: Obj, allowed: Sequence[Path]) -> Place:
     if (kind == "Directory" and not stat.S_ISDIR(mode)) or (kind == "File" and not stat.S_ISREG(mode)):
         raise MissingSource(f"hostPath type check failed: {path} is not a {kind}")
     return place
-
-
-def _private(path: Path) -> None:
-    """A folder in shared memory that nobody else may have made before us."""
-    path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()
-    if found.st_uid != os.getuid() or path.is_symlink():
-        raise OSError(0, f"{path} belongs to somebody else")

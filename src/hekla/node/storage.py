@@ -56,7 +56,7 @@ def verdicts(data_dir: Path, present: list[Evictable]) -> list[tuple[Evictable, 
     if over:
         return over
     for folder in (data_dir, secret_root(data_dir)):
-        if folder.exists() and (lacking := runs_out(folder)) and present:
+        if present and (lacking := runs_out(folder)):
             largest = max(present, key=lambda each: used(each.directory.path) + used(each.directory.memory))
             return [(largest, f"The node was low on resource: {lacking}. ")]
     return []
@@ -77,8 +77,11 @@ def over_limit(pod: Obj, directory: PodDirectory) -> str:
 
 
 def runs_out(folder: Path) -> str:
-    """What there is too little left of where this folder is; empty when there is enough."""
-    found = os.statvfs(folder)
+    """What there is too little left of where this folder is; empty when there is enough, or no such folder."""
+    try:
+        found = os.statvfs(folder)
+    except FileNotFoundError:
+        return ""
     size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
     if free < min(size * _LEAST_FREE_SHARE, _LEAST_FREE_BYTES):
         return "ephemeral-storage"
