@@ -16,7 +16,7 @@ from hekla.cli.connection import Connection
 from hekla.cli.hopeless import Hopeless
 from hekla.cli.private_cluster import completion
 from hekla.cli.progress import stuck_reason, unstartable_reason
-from hekla.errors import UsageError
+from hekla.errors import ApiError, Disconnected, UsageError
 from hekla.local.layout import Layout
 from hekla.local.running import inspect
 
@@ -56,13 +56,13 @@ class Attendant:
             following.cancel()
             return
         self.hopeless.count_from_now()
-        others_run = False
+        they_run = False
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if not self.hopeless.for_long():
                 continue
-            ran_before, others_run = others_run, await _others_run(client)
-            if not others_run and not ran_before:
+            ran_before, they_run = they_run, await others_run(client)
+            if not they_run and not ran_before:
                 following.cancel()
                 return
             # Other pods of the file will make room, or have just made it.
@@ -83,8 +83,12 @@ class Attendant:
                 await asyncio.sleep(_MEASURE_SECONDS)
 
 
-async def _others_run(client: Client) -> bool:
-    """Whether anything runs, or is about to. Asked when nothing of our job does."""
-    pods = [pod for pod in (await client.list(POD)).items if (pod.get("spec") or {}).get("nodeName")]
+async def others_run(client: Client) -> bool:
+    """Whether anything runs, or is about to, or that cannot be known now. Asked when nothing of our job does."""
+    try:
+        listed = await client.list(POD)
+    except (ApiError, Disconnected):
+        return True
+    pods = [pod for pod in listed.items if (pod.get("spec") or {}).get("nodeName")]
     alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES]
     return any(not stuck_reason([pod])[0] and not unstartable_reason(pod)[0] for pod in alive)
