@@ -435,8 +435,9 @@ def test_an_evicted_pod_is_told_why_and_deleted_and_the_other_takes_its_place(tm
         assert await stage.condition("high") == (
             "1/1 tasks in gang unschedulable: pod group is not ready, 1 Pipelined, 1 minAvailable"
         )
-        events = [event["message"] for event in (await stage.client.list(EVENT)).items]
-        assert "Pod is evicted, because of preempt" in events
+        told = {event["message"]: event for event in (await stage.client.list(EVENT)).items}
+        evicted = told["Pod is evicted, because of preempt"]
+        assert (evicted["related"]["kind"], evicted["related"]["name"]) == ("PodGroup", "high")
         await stage.client.delete(POD, "low-t-1", "default", grace_seconds=0)
         await stage.until_bound("high-t-0")
         await stage.stop()

@@ -20,6 +20,7 @@ from hekla.cli.gone_pods import pod_events
 from hekla.cli.named import own_pods, pods_by_name
 from hekla.cli.output import age, print_table
 from hekla.cli.parameters import output_option
+from hekla.cli.told import told
 from hekla.client.recorder import NORMAL, WARNING
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -141,5 +142,5 @@ def _row(event: Obj, now: datetime) -> list[object]:
         WARNING if event.get("action") == ENDED_BADLY else event.get("type", ""),
         f"{about.get('kind', '').lower()}/{about.get('name', '')}",
         event.get("reason", ""),
-        str(event.get("message", "")).strip() + times,
+        told(event) + times,
     ]

@@ -16,6 +16,7 @@ from hekla.api.kinds import EVENT, POD, Obj
 from hekla.api.meta import is_owned_by, name_of, namespace_of, parse_timestamp, revision_of, uid_of
 from hekla.cli.named import own_pods
 from hekla.cli.progress import attempts_of, failure_line, is_finished, phase_of
+from hekla.cli.told import told
 from hekla.client.rest import Client
 
 # Phases in which a job's pods are taken away.
@@ -71,7 +72,7 @@ def gone_failures(job: Obj, pods: Collection[Obj], events: Sequence[Obj]) -> lis
         if end is not None:
             lines[name, end.container] = failure_line(name, reason, end.code, end.said, attempts_of(job))
         elif reason in _ENDED_BY_OTHERS:
-            lines[name, ""] = f"{name}: {reason}: {message}"
+            lines[name, ""] = f"{name}: {reason}: {told(event)}"
     return [lines[key] for key in sorted(lines)]
 
 

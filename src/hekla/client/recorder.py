@@ -67,20 +67,18 @@ class Recorder:
         self._recorded: OrderedDict[_Fingerprint, _Recorded] = OrderedDict()
         self._moment = 0
 
-    def event(self, regarding: Obj, type_: str, reason: str, message: str, *, action: str = "") -> None:
-        """Say `message` about an object (which needs apiVersion, kind and metadata), and for programs what was done."""
+    def event(
+        self, regarding: Obj, type_: str, reason: str, message: str, *, action: str = "", related: Obj | None = None
+    ) -> None:
+        """Say `message` about an object (which needs apiVersion, kind and metadata).
+
+        For programs, `action` is what was done, and `related` another object that had to do with it.
+        """
         if self._only_warnings and type_ != WARNING:
             return
         meta = regarding["metadata"]
         message = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
-        reference = {
-            "apiVersion": regarding.get("apiVersion", "v1"),
-            "kind": regarding.get("kind", ""),
-            "name": meta["name"],
-            "namespace": meta.get("namespace", ""),
-            "uid": meta.get("uid", ""),
-            "resourceVersion": meta.get("resourceVersion", ""),
-        }
+        reference = _reference(regarding)
         now = timestamp(self._clock.now())
         event = {
             "apiVersion": "v1",
@@ -89,7 +87,7 @@ class Recorder:
                 "name": f"{meta['name'][:230]}.{self._number():017x}",
                 "namespace": meta.get("namespace") or "default",
             },
-            "involvedObject": {key: value for key, value in reference.items() if value},
+            "involvedObject": reference,
             "reason": reason,
             "message": message,
             "source": {"component": self._component, **({"host": self._host} if self._host else {})},
@@ -102,7 +100,9 @@ class Recorder:
         }
         if action:
             event["action"] = action
-        fingerprint = (str(reference["kind"]), str(reference["uid"] or meta["name"]), type_, reason, message)
+        if related is not None:
+            event["related"] = _reference(related)
+        fingerprint = (str(reference.get("kind")), str(reference.get("uid") or meta["name"]), type_, reason, message)
         self._waiting.append((fingerprint, event))
         self._wake.set()
 
@@ -197,3 +197,16 @@ def _in_order(events: dict[_Fingerprint, Obj]) -> list[dict[_Fingerprint, Obj]]:
         rounds[earlier[regarding]][fingerprint] = event
         earlier[regarding] += 1
     return rounds
+
+
+def _reference(obj: Obj) -> Obj:
+    meta = obj["metadata"]
+    reference = {
+        "apiVersion": obj.get("apiVersion", "v1"),
+        "kind": obj.get("kind", ""),
+        "name": meta["name"],
+        "namespace": meta.get("namespace", ""),
+        "uid": meta.get("uid", ""),
+        "resourceVersion": meta.get("resourceVersion", ""),
+    }
+    return {key: value for key, value in reference.items() if value}

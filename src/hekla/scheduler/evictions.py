@@ -79,10 +79,12 @@ class Evictions:
             self._resting.begin([pod.uid])
         else:
             self._resting.succeeded(pod.uid)
-            contender = eviction.contender and eviction.contender.row.key
-            log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason, group=contender)
-            self._recorder.event(pod_reference(pod), WARNING, _EVICT, text)
-            self._recorder.event(group_reference(eviction.group.row), NORMAL, _EVICT, reason)
+            contender = eviction.contender.row if eviction.contender is not None else None
+            cause = group_reference(contender) if contender is not None else None
+            whom = contender.key if contender is not None else ""
+            log.info("evicted", pod=pod.name, namespace=pod.namespace, node=pod.node, action=reason, contender=whom)
+            self._recorder.event(pod_reference(pod), WARNING, _EVICT, text, related=cause)
+            self._recorder.event(group_reference(eviction.group.row), NORMAL, _EVICT, reason, related=cause)
 
     async def _write_eviction(self, pod: Pod, text: str) -> None:
         now = timestamp(self._clock.now())
