@@ -20,6 +20,18 @@ def outcome_of(
     actions: str = "allocate, backfill",
     owner: Kind = JOB,
 ) -> GroupOutcome:
+    return world_of(pods, minimum, leaving=leaving, phase=phase, actions=actions, owner=owner).cycle().groups[0]
+
+
+def world_of(
+    pods: list[dict[str, Any]],
+    minimum: int,
+    *,
+    leaving: tuple[int, ...] = (),
+    phase: str = "Running",
+    actions: str = "allocate, backfill",
+    owner: Kind = JOB,
+) -> Miniature:
     world = Miniature(short_config(actions, [["gang", "predicates"]]))
     world.add({"queues": [{"name": "default"}], "nodes": [{"name": "n1", "cpu": 4}]})
     world.add({"groups": [{"name": "a", "min": minimum, "cpu": 1, "phase": phase, "pods": pods}]})
@@ -27,7 +39,7 @@ def outcome_of(
     world.objects["PodGroup", "a"]["metadata"]["ownerReferences"] = [owned_by]
     for number in leaving:
         world.objects["Pod", f"a-t-{number}"]["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    return world.cycle().groups[0]
+    return world
 
 
 ON, DONE, HUGE = {"node": "n1"}, {"node": "n1", "phase": "Succeeded"}, {"cpu": 99}
@@ -89,6 +101,29 @@ def test_a_gang_on_its_way_is_told_of_where_it_has_got_on(
 ) -> None:
     announcements = outcome_of(pods, 2, phase=phase, actions="enqueue, allocate").announcements
     assert [(each.message, each.passing) for each in announcements] == told
+
+
+THEIRS = {"cpu": 1, "scheduler": "default-scheduler"}
+BOTH_PLACED = ("0/2 tasks in gang unschedulable: pod group is ready, 1 minAvailable, 2 Binding", True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "minimum", "told"),
+    [
+        ([{"cpu": 1}, {"cpu": 1}], 1, [BOTH_PLACED]),
+        # As if the other scheduler had placed its own already.
+        ([{"cpu": 1}, THEIRS], 1, []),
+        ([{"cpu": 1}, THEIRS], 2, [PLACED]),
+        ([THEIRS, THEIRS], 2, []),
+    ],
+)
+def test_pods_that_ask_for_a_scheduler_we_stand_in_for_are_no_step_of_their_gang(
+    pods: list[dict[str, Any]], minimum: int, told: list[tuple[str, bool]]
+) -> None:
+    world = world_of(pods, minimum, phase="Inqueue")
+    world.scheduler_names = ("volcano", "default-scheduler")
+    (outcome,) = world.cycle().groups
+    assert [(each.message, each.passing) for each in outcome.announcements] == told
 
 
 def test_that_a_group_made_for_a_pod_has_none_yet_is_no_step_on_its_way() -> None:

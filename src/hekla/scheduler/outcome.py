@@ -258,7 +258,13 @@ def _has_got_on(state: GroupState) -> bool:
     row = state.group.row
     if not state.group.pods:
         return row.of_job and state.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
-    return state.node is not None and bool(np.any((state.node >= 0) & are(state.status, PodStatus.BINDING)))
+    if state.node is None:
+        return False
+    placed = np.flatnonzero((state.node >= 0) & are(state.status, PodStatus.BINDING)).tolist()
+    others = sum(state.group.pods[position].in_stead for position in placed)
+    own = len(placed) - others
+    # parity: c-scheduler-name; where those of another scheduler are enough, upstream finds the gang ready.
+    return own > 0 and (not others or state.ready_pods - own < row.min_member)
 
 
 def _pod_conditions(session: Session, state: GroupState, text: str) -> tuple[tuple[Pod, Condition], ...]:

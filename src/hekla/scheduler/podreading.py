@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from hekla.api import batch, scheduling
-from hekla.api.core import PodPhase
+from hekla.api.core import DEFAULT_SCHEDULER, PodPhase
 from hekla.api.devices import GPU_INDEX, read_indexes
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
@@ -136,8 +136,9 @@ def queue_gate_of(form: PodForm) -> QueueGate:
 class PodReader:
     """Reads forms into rows, and remembers what rows share."""
 
-    def __init__(self, scheduler_names: Container[str], *, queue_gates: bool = False) -> None:
+    def __init__(self, scheduler_names: Collection[str], *, queue_gates: bool = False) -> None:
         self._scheduler_names = scheduler_names
+        self._in_stead_of = DEFAULT_SCHEDULER if len(scheduler_names) > 1 else ""
         self._queue_gates = queue_gates
         self._shapes = Shapes()
         self._by_bytes: dict[tuple[object, ...], Shape] = {}
@@ -165,6 +166,7 @@ class PodReader:
             index=_number_in(meta.name),
             gated=bytes(spec.scheduling_gates) not in _EMPTY,
             ours=spec.scheduler_name in self._scheduler_names,
+            in_stead=spec.scheduler_name == self._in_stead_of,
             preemptable=_is_preemptable(annotations, labels),
             preempts=spec.preemption_policy != "Never",
             spared_until=_spared_until(labels.get(COOLDOWN) or annotations.cooldown, status),

@@ -161,6 +161,7 @@ class Pod(msgspec.Struct, frozen=True, eq=False, gc=False):
     index: float
     gated: bool
     ours: bool
+    in_stead: bool = False  # ours, as we stand in for Kubernetes' own scheduler
     preemptable: bool = True  # may be made to leave for others
     preempts: bool = True  # may make others leave
     spared_until: float = 0.0  # seconds since the epoch: till then it asks not to be made to leave

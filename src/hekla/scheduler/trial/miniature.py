@@ -45,6 +45,7 @@ class Miniature:
         self.events: dict[str, list[str]] = {}
         self.evicted: dict[str, str] = {}  # action by pod
         self.failures: dict[str, None] = {}  # of plugins, each told once
+        self.scheduler_names: tuple[str, ...] = ("volcano",)
         self.linger = False
         self.now = 0.0  # seconds since the first object was made
         self.cycles = 0
@@ -86,7 +87,7 @@ class Miniature:
         self.objects[obj["kind"], meta["name"]] = obj
 
     def cache(self) -> Cache:
-        cache = Cache(queue_gates=True)
+        cache = Cache(scheduler_names=self.scheduler_names, queue_gates=True)
         put = {kind.kind: door.put for kind, door in doors_of(cache).items()} | {"Pod": cache.put_pod}
         for (kind, _), obj in self.objects.items():
             take_in(put[kind], copy.deepcopy(obj))
