@@ -103,6 +103,19 @@ def test_a_gang_on_its_way_is_told_of_where_it_has_got_on(
     assert [(each.message, each.passing) for each in announcements] == told
 
 
+def test_that_a_gang_has_only_pods_of_the_run_before_is_told_when_it_is_let_in() -> None:
+    def told(leaving: tuple[int, ...], phase: str) -> list[bool]:
+        outcome = outcome_of([ON, ON], 3, leaving=leaving, phase=phase, actions="enqueue, allocate")
+        words = f"{len(leaving)} Releasing" if len(leaving) == 2 else "1 Releasing, 1 Running"
+        text = f"0/2 tasks in gang unschedulable: pod group is not ready, {words}, 3 minAvailable"
+        assert {each.message for each in outcome.announcements} == {text}
+        return [each.passing for each in outcome.announcements]
+
+    assert told((0, 1), "Pending") == [True, False]
+    assert told((0, 1), "Inqueue") == [False]
+    assert told((1,), "Inqueue") == [False]
+
+
 THEIRS = {"cpu": 1, "scheduler": "default-scheduler"}
 BOTH_PLACED = ("0/2 tasks in gang unschedulable: pod group is ready, 1 minAvailable, 2 Binding", True)
 

@@ -138,6 +138,33 @@ def test_a_gang_that_grows_for_ever_is_complained_about_in_the_end() -> None:
     assert told_while([0.8 * number for number in range(60)], until=30.5).pods
 
 
+@pytest.mark.parametrize(
+    ("leave_after", "until", "told"), [(4.0, 4.8, 0), (4.0, 5.5, 1), (60.0, 29.5, 0), (60.0, 32.0, 1)]
+)
+def test_a_gang_that_waits_for_pods_of_the_run_before_to_leave_is_not_complained_about(
+    leave_after: float, until: float, told: int
+) -> None:
+    """The one that waits says so a second after the last of them has left."""
+
+    async def script(stage: Stage) -> None:
+        runs = {"node": "n1", "phase": "Running"}
+        await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 3, "pods": [runs, runs, {}]}]})
+        old = ("a-t-0", "a-t-1")
+        for name in old:
+            await stage.client.delete(POD, name, "default")
+        stage.start()
+        await asyncio.sleep(min(leave_after, until))
+        for name in old if leave_after < until else ():
+            await stage.client.delete(POD, name, "default", grace_seconds=0)
+        await asyncio.sleep(max(0.0, until - leave_after))
+        complaints = [event["message"] for event in (await stage.client.list(EVENT)).items]
+        complaints = [message for message in complaints if message.startswith("pod group is not ready")]
+        assert len(complaints) == told
+        await stage.stop()
+
+    on_stage(script)
+
+
 def test_a_gang_that_has_stopped_growing_again_says_so_however_busy_the_cluster_is() -> None:
     async def script(stage: Stage) -> None:
         await stage.add({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 4}, {"name": "others", "min": 1}]})

@@ -13,7 +13,7 @@ import msgspec
 
 from hekla.api.scheduling import PodGroupCondition, PodGroupPhase
 from hekla.scheduler.plan import GroupOutcome
-from hekla.scheduler.rows import Condition, PodGroup
+from hekla.scheduler.rows import Condition, PodGroup, PodStatus
 from hekla.scheduler.when import Change, Course
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = PodGroupPhase
@@ -54,6 +54,11 @@ def is_awaited(row: PodGroup, outcome: GroupOutcome) -> bool:
     """Whether somebody waits for the write: pods are made once a group has entered. Unless they are there."""
     enters = outcome.phase is INQUEUE and row.phase is not INQUEUE
     return enters and not outcome.settling
+
+
+def is_making_way(outcome: GroupOutcome) -> bool:
+    """Whether pods of the group are leaving: their names are not free before they are gone."""
+    return outcome.group.counts[PodStatus.RELEASING] > 0
 
 
 def with_what_is_awaited(outcome: GroupOutcome, earlier: GroupOutcome) -> GroupOutcome:

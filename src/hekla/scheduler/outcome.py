@@ -256,7 +256,7 @@ def _announcements(state: GroupState, phase: PodGroupPhase, text: str, has_got_o
 def _has_got_on(state: GroupState) -> bool:
     """Whether this cycle has let the group of a Job in, so that its pods can be made, or has placed pods of a group."""
     row = state.group.row
-    if not state.group.pods:
+    if len(state.group.pods) == state.counts[PodStatus.RELEASING]:
         return row.of_job and state.phase is PodGroupPhase.INQUEUE and row.phase is not PodGroupPhase.INQUEUE
     if state.node is None:
         return False

@@ -23,7 +23,14 @@ from hekla.clock import Clock
 from hekla.errors import ApiError, Disconnected, NotFound
 from hekla.log import get_logger
 from hekla.scheduler.cache import Cache
-from hekla.scheduler.changes import change_of, course_of, is_awaited, with_promised_node, with_what_is_awaited
+from hekla.scheduler.changes import (
+    change_of,
+    course_of,
+    is_awaited,
+    is_making_way,
+    with_promised_node,
+    with_what_is_awaited,
+)
 from hekla.scheduler.patches import (
     group_patch,
     group_status,
@@ -88,7 +95,7 @@ class _Filling:
     outcome: GroupOutcome
     cycle_id: str
     since: float  # when the first pods of it were there
-    grown: float  # when it had fewer pods last
+    grown: float  # when it had other pods last, or some that were leaving
 
 
 _Wish = _GroupWish | _PodWish | _Complaint | _Filling | QueueOutcome
@@ -175,7 +182,7 @@ class Statuses:
         earlier = self._wishes.get(key)
         if isinstance(earlier, _Filling):
             since = earlier.since
-            if len(earlier.outcome.group.pods) == len(outcome.group.pods):
+            if earlier.outcome.group.counts == outcome.group.counts and not is_making_way(outcome):
                 grown = earlier.grown
         self._wish(key, _Filling(outcome, cycle_id, since, grown), self._times.filling(since, grown), now)
 
@@ -317,7 +324,7 @@ class Statuses:
         row, now = self._as_it_is(wish.outcome.group.row), self._clock.monotonic()
         if row is None:
             return
-        if self._cache.pods_in(row.key) != len(wish.outcome.group.pods):
+        if self._cache.pods_in(row.key) != len(wish.outcome.group.pods) or is_making_way(wish.outcome):
             wish = replace(wish, grown=now)
         when = self._times.filling(wish.since, wish.grown)
         if when.at > now:

@@ -8,7 +8,7 @@ of the scheduler:
     news      another phase, a first verdict, a node that others left         at once
     loss      what a gang has lost, or how it ended                           3/4 after the first loss
     back      a gang that was placed before enters again with its pods        30; before that it says that it runs
-    filling   all of a gang whose pods are still being made                   1 without a new pod; 30 in all
+    filling   all of a gang whose pods are still being made, or leaving       1 without a change of them; 30 in all
     passing   counts and words of a gang whose pods are on their way          30; before that they go with its phase
     patience  that a gang or a pod waits; a verdict in other words            1
     counts    how many pods do what, another reason to wait, a queue's sums   1 after the last write
@@ -143,7 +143,7 @@ class Timetable:
         return self._counts(last)
 
     def filling(self, since: float, grown: float) -> When:
-        """When a gang counts as filled that has been there since, and had fewer pods until it had grown."""
+        """When a gang counts as filled that has been there since, and had other pods until it had grown."""
         return When(min(grown, since + (_LONGEST - 1) * self.period) + self.period, "filling")
 
     def said(self, last: Said | None, now: float, *, reworded: bool) -> Said:
