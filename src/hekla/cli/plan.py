@@ -15,14 +15,15 @@ from typing import Any
 import click
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import POD, Obj
-from hekla.api.meta import Key, name_of, namespace_of, timestamp, uid_of
+from hekla.api.kinds import Obj
+from hekla.api.meta import Key, name_of, namespace_of, uid_of
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.decision import print_decision, print_queues, print_victims
 from hekla.cli.main import EXIT_UNPLACEABLE
 from hekla.cli.manifest import Document, read_manifest
 from hekla.cli.output import print_table
 from hekla.cli.parameters import output_option
+from hekla.cli.planned import as_if_stored, nameless, planned_pods
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
@@ -31,12 +32,10 @@ from hekla.cli.rehearse import (
     rehearse_with,
     scheduler_conf_option,
 )
-from hekla.cli.render import build_shaped_pod
 from hekla.cli.submit import check_documents, create_document, only_job
 from hekla.client.rest import Client
-from hekla.clock import SystemClock
-from hekla.controllers.job.model import Job, read_job
-from hekla.controllers.job.plugin import Configured, configured_plugins
+from hekla.controllers.job.model import read_job
+from hekla.controllers.job.plugin import configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.scheduler.config import Config
 from hekla.scheduler.plan import Plan
@@ -69,14 +68,14 @@ def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output
 
 async def plan_job(client: Client, document: Document, config: Config) -> dict[str, Any]:
     """Placements by pod, or the decision that says why not. A job of that name that exists already is no obstacle."""
-    admitted = await create_document(client, replace(document, obj=_nameless(document.obj)), dry_run=True)
+    admitted = await create_document(client, replace(document, obj=nameless(document.obj)), dry_run=True)
     name = document.obj["metadata"].get("name") or name_of(admitted)
     job = read_job({**admitted, "metadata": {**admitted["metadata"], "name": name}})
     cluster = await read_cluster(client)
     priorities = {name_of(obj): int(obj.get("value") or 0) for obj in cluster if obj.get("kind") == "PriorityClass"}
-    group = _as_if_stored(build_pod_group(job, priorities))
+    group = as_if_stored(build_pod_group(job, priorities))
     plugins = configured_plugins(job, registered())
-    pods = await _render_pods(client, job, plugins)
+    pods = await planned_pods(client, job, job.tasks, plugins)
     # Among what plugins make is the Service by which pods are spread.
     made = [wanted.obj for configured in plugins for wanted in configured.objects(job)]
     result = rehearse_with(config, cluster, [*made, group, *pods])
@@ -116,34 +115,6 @@ def _queues(plan: Plan, group: Obj) -> list[Any]:
     """The books of the group's queue and of those above it, as the cycle would leave them."""
     found = (outcome.group for outcome in plan.groups if outcome.group.row.uid == uid_of(group))
     return [queue for each in found for queue in plan.standing(each).get("queues", ())]
-
-
-async def _render_pods(client: Client, job: Job, plugins: list[Configured]) -> list[Obj]:
-    """The pods as the controller would make them, with the server's defaults: asked for once a task."""
-    pods: list[Obj] = []
-    for task in job.tasks:
-        defaults: Obj | None = None
-        for index in range(task.replicas):
-            pod = build_shaped_pod(job, plugins, task, index)
-            if defaults is None:
-                defaults = (await client.create(POD, _nameless(pod), dry_run=True))["spec"]
-            pods.append(_as_if_stored({**pod, "spec": defaults}))
-    return pods
-
-
-def _nameless(obj: Obj) -> Obj:
-    """The object with a name for the server to make up, so that one that exists is not in the way."""
-    metadata = dict(obj["metadata"])
-    if "name" in metadata:
-        metadata["generateName"] = f"{metadata.pop('name')}-"
-    return {**obj, "metadata": metadata}
-
-
-def _as_if_stored(obj: Obj) -> Obj:
-    """With what a server would add: an identity and an age."""
-    now = timestamp(SystemClock().now())
-    metadata = {**obj["metadata"], "uid": f"planned-{name_of(obj)}", "creationTimestamp": now, "resourceVersion": "1"}
-    return {**obj, "metadata": metadata, "status": {"phase": "Pending"}}
 
 
 def print_plan(answer: Mapping[str, Any]) -> None:
