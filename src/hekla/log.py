@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _ROOT = "hekla"
@@ -54,6 +56,17 @@ def configure_logging(level: str = "info") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+
+
+@contextmanager
+def silenced(component: str) -> Iterator[None]:
+    """Nothing of a component is written meanwhile: for doing again what has had its say."""
+    logger = logging.getLogger(f"{_ROOT}.{component}")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _value(value: Any) -> str:

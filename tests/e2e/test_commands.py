@@ -292,6 +292,33 @@ def test_why_tells_the_first_true_cause(cluster: LocalCluster) -> None:
     cluster.kubectl("delete", "queue", "why-small", "why-shut")
 
 
+def test_why_and_plan_tell_what_would_help(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cluster.kubectl("create", "-f", "-", stdin=queue("help-small", capability={"cpu": "500m"}))
+    cluster.wait_for("queue/help-small", ".status.state", "Open")
+    job = tmp_path_factory.mktemp("help") / "job.json"
+    job.write_text(waiting_job("helpless", "help-small"))
+    helps = [
+        "WHAT WOULD HELP (each was tried on a copy of the cluster)",
+        "  not even an empty cluster would do",
+        "  it would start now in queue default",
+        "  it would start now if queue help-small allowed 1 cpu (500m now)",
+    ]
+    planned = cluster.hekla("plan", job, check=False)
+    assert (planned.returncode, planned.stdout.splitlines()[-4:]) == (2, helps)
+    cluster.kubectl("create", "-f", job)
+    eventually(lambda: cluster.hekla("why", "helpless").stdout.splitlines()[-4:] == helps, what="why says the same")
+    told = json.loads(cluster.hekla("why", "helpless", "-o", "json").stdout)["remedies"]
+    assert [remedy["kind"] for remedy in told] == ["NotEvenEmpty", "OtherQueue", "QueueLimit"]
+    # Of what is told one thing is done, and the job starts.
+    raised = json.dumps({"spec": {"capability": told[2]["limits"]["help-small"]}})
+    cluster.kubectl("patch", "queue", "help-small", "--type=merge", "-p", raised)
+    eventually(lambda: "is running" in cluster.hekla("why", "helpless").stdout)
+    assert json.loads(cluster.hekla("why", "helpless", "-o", "json").stdout)["remedies"] == []
+    cluster.kubectl("delete", "vcjob", "helpless")
+    eventually(lambda: not cluster.names("pod"))
+    cluster.kubectl("delete", "queue", "help-small")
+
+
 @pytest.mark.parametrize(
     ("words", "proposed"),
     [

@@ -29,10 +29,10 @@ from hekla.cli.rehearse import (
     effective_config,
     jobs_by_group,
     read_cluster,
-    rehearse_with,
     scheduler_conf_option,
 )
 from hekla.cli.submit import check_documents, create_document, only_job
+from hekla.cli.what_helps import print_remedies, rehearse_timed, remedies_for
 from hekla.client.rest import Client
 from hekla.controllers.job.model import read_job
 from hekla.controllers.job.plugin import configured_plugins
@@ -78,7 +78,8 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
     pods = await planned_pods(client, job, job.tasks, plugins)
     # Among what plugins make is the Service by which pods are spread.
     made = [wanted.obj for configured in plugins for wanted in configured.objects(job)]
-    result = rehearse_with(config, cluster, [*made, group, *pods])
+    rehearsed = rehearse_timed(config, [*cluster, *made, group, *pods])
+    result = rehearsed.plan
     victims = _victims(result, group, jobs_by_group(cluster))
     bindings = result.bindings() | ({one.pod.uid: one.node for one in result.promises} if victims else {})
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
@@ -92,6 +93,7 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
         "waiting": [name_of(pod) for pod in pods if name_of(pod) not in placed],
         "queues": _queues(result, group),
         "decision": dict(decision_about(result, name_of(group), namespace_of(group), cluster)),
+        "remedies": await remedies_for(rehearsed, group, pods),
     }
 
 
@@ -135,3 +137,4 @@ def print_plan(answer: Mapping[str, Any]) -> None:
     click.echo(f"{name} would wait: {decision.get('reason', 'Unschedulable')}")
     click.echo(f"  {decision.get('sentence', 'the scheduler places none of its pods')}")
     print_decision(decision)
+    print_remedies(answer["remedies"])

@@ -43,9 +43,9 @@ from hekla.cli.rehearse import (
     decision_about,
     effective_config,
     read_cluster,
-    rehearse_with,
     scheduler_conf_option,
 )
+from hekla.cli.what_helps import print_remedies, rehearse_timed, remedies_for_job
 from hekla.client.rest import Client
 from hekla.scheduler.config import Config
 
@@ -72,6 +72,7 @@ def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: 
         for line in _sentences(answer):
             click.echo(line)
         print_decision(answer["decision"])
+        print_remedies(answer["remedies"])
 
 
 async def explain_job(client: Client, namespace: str, name: str, config: Config) -> dict[str, Any]:
@@ -86,9 +87,12 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
     if not code:
         code, sentence = dependency_reason(job, pods)
     decision: Mapping[str, Any] = {}
+    remedies: list[dict[str, Any]] = []
     if group is not None and not is_finished(job):
-        objects = await read_cluster(client)
-        decision = decision_about(rehearse_with(config, objects), name_of(group), namespace, objects)
+        rehearsed = rehearse_timed(config, await read_cluster(client))
+        decision = decision_about(rehearsed.plan, name_of(group), namespace, rehearsed.cluster)
+        if phase_of(job) not in EMPTYING and not predecessor_reason(job, of_name)[0]:
+            remedies = await remedies_for_job(client, job, group, rehearsed)
     if not pods and not is_finished(job) and not code:
         code, sentence = await _last_complaint(client, job)
     said = predecessor_reason(job, of_name)
@@ -103,6 +107,7 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         "message": said[1] or sentence,
         "condition": {"reason": code, "message": sentence},
         "decision": decision,
+        "remedies": remedies,
         "queue": {"name": queue_name, "state": _queue_state(queue)},
         "podGroup": {"phase": ((group or {}).get("status") or {}).get("phase", "") if group else "absent"},
         "minAvailable": job["spec"].get("minAvailable"),
