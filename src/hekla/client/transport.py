@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,6 +31,9 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _READS = frozenset({"GET", "HEAD"})
 _CONNECTIONS = 64
 _CONNECT_SECONDS = 10.0
+# Between us and a server may be what forgets connections without a word: then a watch would hear nothing for minutes.
+_SILENT_SECONDS = 30.0
+_PROBES = 3
 # Servers close connections nobody uses; one that was used a moment ago is not about to be closed.
 _KEPT_SECONDS = 30.0
 _UNAUTHORIZED = 401
@@ -98,8 +102,12 @@ class HttpTransport:
         server_name: str = "",
         socket_path: str | None = None,
         connections: int = _CONNECTIONS,
+        silent_seconds: float = _SILENT_SECONDS,
     ) -> None:
-        """`server_name` is the name the server's certificate must carry, where it is not the one in the URL."""
+        """`server_name` is the name the server's certificate must carry, where it is not the one in the URL.
+
+        A connection is given up when its other end gives no sign of life for `silent_seconds`, asked or not.
+        """
         url = urlsplit(base_url)
         self._base_url = base_url.rstrip("/")
         self._host, self._port = url.hostname or "localhost", url.port or _PORTS[url.scheme]
@@ -107,6 +115,7 @@ class HttpTransport:
         self._tls = (tls or ssl.create_default_context()) if url.scheme == "https" else None
         self._server_name = server_name
         self._socket_path = socket_path
+        self._silent_seconds = silent_seconds
         self._tokens = tokens
         self._fixed = _line("Host", url.netloc.rpartition("@")[2])
         self._turns = Turns(connections)
@@ -219,9 +228,10 @@ class HttpTransport:
                 _, connection = await loop.create_unix_connection(Connection, self._socket_path)
             else:
                 name = self._server_name or None
-                _, connection = await loop.create_connection(
+                carried, connection = await loop.create_connection(
                     Connection, self._host, self._port, ssl=self._tls, server_hostname=name if self._tls else None
                 )
+                _ask_for_signs_of_life(carried.get_extra_info("socket"), self._silent_seconds)
         self._open.add(connection)
         return connection
 
@@ -250,6 +260,16 @@ def _line(name: str, value: str) -> str:
     if line.count("\n") + line.count("\r") != 2:
         raise ValueError("a header holds a line break")
     return line
+
+
+def _ask_for_signs_of_life(connected: socket.socket, silent_seconds: float) -> None:
+    """Have the kernel give a connection up: an idle one by probes, another when what was sent is not confirmed."""
+    pause = max(int(silent_seconds / (_PROBES + 1)), 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, pause)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, pause)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(silent_seconds * 1000))
 
 
 def _until(deadline: float) -> asyncio.Timeout:
