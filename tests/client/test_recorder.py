@@ -125,6 +125,18 @@ def test_the_same_event_raises_a_count_whether_it_is_written_already_or_not() ->
     with_server(scenario)
 
 
+def test_what_happened_for_the_sake_of_another_is_an_event_of_its_own() -> None:
+    async def scenario(rig: Rig) -> None:
+        recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1))
+        for cause in ("first", "second", "second"):
+            recorder.event(about("p"), NORMAL, "Evict", "preempt", related=about(cause))
+            await recorder.flush()
+        found = (await rig.client.list(EVENT)).items
+        assert {event["related"]["name"]: event["count"] for event in found} == {"first": 1, "second": 2}
+
+    with_server(scenario)
+
+
 def test_an_event_that_was_removed_meanwhile_is_made_anew() -> None:
     async def scenario(rig: Rig) -> None:
         recorder = Recorder(rig.client, "test", clock=LoopClock(), rng=random.Random(1))

@@ -41,7 +41,8 @@ class _Recorded:
     at: float
 
 
-_Fingerprint = tuple[str, str, str, str, str]  # kind and uid of what it is about, type, reason, message
+# Kind and uid of what it is about, type, reason, message, and of what had to do with it kind and uid.
+_Fingerprint = tuple[str, str, str, str, str, str, str]
 
 
 class Recorder:
@@ -100,9 +101,10 @@ class Recorder:
         }
         if action:
             event["action"] = action
-        if related is not None:
-            event["related"] = _reference(related)
-        fingerprint = (str(reference.get("kind")), str(reference.get("uid") or meta["name"]), type_, reason, message)
+        cause = _reference(related) if related is not None else {}
+        if cause:
+            event["related"] = cause
+        fingerprint = (*_identity(reference), type_, reason, message, *_identity(cause))
         self._waiting.append((fingerprint, event))
         self._wake.set()
 
@@ -210,3 +212,7 @@ def _reference(obj: Obj) -> Obj:
         "resourceVersion": meta.get("resourceVersion", ""),
     }
     return {key: value for key, value in reference.items() if value}
+
+
+def _identity(reference: Obj) -> tuple[str, str]:
+    return str(reference.get("kind", "")), str(reference.get("uid") or reference.get("name", ""))
