@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hekla.scheduler.config import CARD_SHARING_CONFIG, Config, parse_config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
 from hekla.scheduler.trial.miniature import Miniature, short_config
+from tests import make
 
 API = {
     "Pod": "v1",
@@ -301,6 +303,15 @@ def test_of_a_long_line_only_the_first_are_named_and_all_are_counted() -> None:
     *_, last = decide({"nodes": [{"name": "n1", "cpu": 4}], "groups": groups})
     assert last["ahead"]["count"] == 8
     assert [one["name"] for one in last["ahead"]["first"]] == ["g0", "g1", "g2", "g3", "g4"]
+
+
+def test_why_each_of_thousands_waits_is_told_in_less_time_than_it_took_to_decide() -> None:
+    groups = (make.pod_group(f"g{number}", minResources={"cpu": "9"}) for number in range(6000))
+    began = time.process_time()
+    plan = rehearse([make.queue(), make.node("n1", cpu="4"), *groups])
+    decided = time.process_time()
+    assert plan.decisions()[-1]["ahead"]["count"] == 5999
+    assert time.process_time() - decided < decided - began
 
 
 PREEMPTING = short_config("allocate, preempt", [["priority", "gang", "predicates"]])

@@ -5,11 +5,12 @@ Worked out only when somebody asks, from the session as the cycle has left it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hekla.api.meta import Key
 from hekla.scheduler.arrays.resources import Floats
 from hekla.scheduler.books import Book
 from hekla.scheduler.rows import PodStatus, Queue, show_amount
@@ -19,7 +20,13 @@ from hekla.scheduler.tiers import Tiers
 
 _NAMED = 5
 _HOLDS = among(READY_STATUSES)
-_Place = tuple[tuple[object, ...], GroupState]
+
+
+class _Line(NamedTuple):
+    """Who waits in a queue, in the order in which they are looked at, and the place of each by its key."""
+
+    groups: tuple[Group, ...]
+    places: Mapping[Key, int]
 
 
 class Standing:
@@ -28,7 +35,7 @@ class Standing:
         self._session = session
         self._tiers = tiers
         self._waiting = tuple(waiting)
-        self._lines: dict[str, list[_Place]] = {}
+        self._lines: dict[str, _Line] = {}
 
     def __call__(self, group: Group) -> dict[str, Any]:
         """JSON-able: `queues`, the group's own and those above it, and `ahead`, who waits there and goes first."""
@@ -61,19 +68,18 @@ class Standing:
 
     def _ahead(self, group: Group, queue: Queue) -> dict[str, Any]:
         line = self._line(queue.name)
-        at = next((place for place, (_, state) in enumerate(line) if state.group is group), 0)
-        first = [state.group for _, state in line[:at][:_NAMED]]
+        at = line.places.get(group.row.key, 0)
         return {
             "count": at,
             "first": [
                 {"namespace": other.row.key.namespace, "name": other.row.key.name, "priority": other.priority}
-                for other in first
+                for other in line.groups[: min(at, _NAMED)]
             ],
         }
 
-    def _line(self, queue: str) -> list[_Place]:
-        """Who waits in a queue, in the order in which they are looked at."""
+    def _line(self, queue: str) -> _Line:
         if queue not in self._lines:
-            places = [(self._tiers.group_key(state), state) for state in self._waiting if state.queue.name == queue]
-            self._lines[queue] = sorted(places, key=lambda place: place[0])
+            waiting = sorted((state for state in self._waiting if state.queue.name == queue), key=self._tiers.group_key)
+            groups = tuple(state.group for state in waiting)
+            self._lines[queue] = _Line(groups, {group.row.key: place for place, group in enumerate(groups)})
         return self._lines[queue]
