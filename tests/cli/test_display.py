@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from hekla.cli.display import LiveDisplay, PlainDisplay, printable
+from hekla.cli.display import LiveDisplay, PlainDisplay
+from hekla.cli.output import printable
 from tests import make
 
 

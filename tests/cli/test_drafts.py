@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hekla.cli.display import printable
 from hekla.cli.drafts import Drafts
+from hekla.cli.output import printable
 
 
 def test_of_an_unfinished_line_the_newest_draft_is_kept() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of, parse_timestamp
-from hekla.cli.output import duration
+from hekla.cli.output import duration, printable
 from hekla.cli.progress import TaskRow, is_finished, phase_of, retries_of, task_rows, told_reason, waiting_reason
 
 if TYPE_CHECKING:
@@ -208,15 +207,3 @@ def _counts(rows: list[TaskRow], phase: str) -> str:
 
 def _or_dot(count: int) -> str:
     return str(count) if count else "·"
-
-
-_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-_])")
-
-
-def printable(line: str) -> str:
-    """A container's line without what could drive the terminal (colours go, too); tabs stay.
-
-    Of a progress bar, written over and over with carriage returns, the last state is left, as on a terminal.
-    """
-    line = _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2]
-    return "".join(c if c.isprintable() or c == "\t" else "�" for c in line)

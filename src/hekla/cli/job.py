@@ -31,7 +31,7 @@ from hekla.cli.named import (
     pods_by_name,
     queue_names,
 )
-from hekla.cli.output import age, print_document, print_table
+from hekla.cli.output import age, print_document, print_table, printable_lines
 from hekla.cli.parameters import all_namespaces_option, output_option
 from hekla.cli.progress import (
     attempts_of,
@@ -239,7 +239,7 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str, ended
         ("Ran", ran),
     ]
     for label, value in facts:
-        click.echo(f"{label + ':':<15}{value}")
+        click.echo(printable_lines(f"{label + ':':<15}{value}"))
     click.echo()
     print_table(
         ["TASK", "REPLICAS", "PENDING", "RUNNING", "DONE", "FAILED", "RESTARTS"],
@@ -255,7 +255,7 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str, ended
         click.echo()
         print_table(["POD", "STATUS", "NODE", "IP"], [_pod_row(pod) for pod in sorted(pods, key=name_of)])
     for line in ended:
-        click.echo(f"  {line}")
+        click.echo(printable_lines(f"  {line}"))
     if events:
         click.echo()
         print_table(["LAST SEEN", "TYPE", "REASON", "MESSAGE"], [_event_row(event, now) for event in events])

@@ -19,8 +19,9 @@ from hekla.api.meta import name_of, uid_of
 from hekla.cli.absent import require_job
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
-from hekla.cli.display import PlainDisplay, printable
+from hekla.cli.display import PlainDisplay
 from hekla.cli.draft_line import DraftLine
+from hekla.cli.output import printable
 from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, waiting_reason
 from hekla.client.rest import Client
 from hekla.errors import ApiError, UsageError

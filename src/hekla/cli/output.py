@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,11 +14,12 @@ import click
 from hekla.api.duration import human_duration
 
 _TEXT = "tag:yaml.org,2002:str"
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-_])")
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Left-aligned columns three blanks apart."""
-    cells = [list(headers), *[[str(cell) for cell in row] for row in rows]]
+    cells = [list(headers), *[[printable(" ".join(str(cell).split("\n"))) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     for row in cells:
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
@@ -60,3 +62,17 @@ def age(since: datetime | None, now: datetime) -> str:
 
 def duration(total: float) -> str:
     return human_duration(max(0, int(total)))
+
+
+def printable(line: str) -> str:
+    """A container's line without what could drive the terminal (colours go, too); tabs stay.
+
+    Of a progress bar, written over and over with carriage returns, the last state is left, as on a terminal.
+    """
+    line = _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2]
+    return "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -17,7 +17,7 @@ from hekla.cli.connection import Connection
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
 from hekla.cli.image_tables import unused_images
 from hekla.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNPLACEABLE
-from hekla.cli.output import print_table, style
+from hekla.cli.output import print_table, printable_lines, style
 from hekla.cli.progress import phase_of, retries_of
 from hekla.cli.run_wish import RunWish
 from hekla.cli.submit import namespace_flag
@@ -58,7 +58,7 @@ class Ending:
             click.echo(style(f"✔ {name} completed in {took}", "green"))
         else:
             for line in follower.past.failures(job):
-                click.echo(f"  {line}", err=True)
+                click.echo(printable_lines(f"  {line}"), err=True)
             click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
             if self._wish.own_files and (told := unused_images(follower.pods())):
                 click.echo(f"note: {told}", err=True)
@@ -69,14 +69,16 @@ class Ending:
     async def give_up(self, client: Client, job: Obj, follower: Follower, hopeless: Hopeless, missing: str) -> int:
         """There is nothing to wait for; `missing`: because the whole of the cluster lacks this."""
         if missing:
-            click.echo(f"\n{self._name} cannot be placed on the whole of this cluster: {missing}", err=True)
+            click.echo(
+                printable_lines(f"\n{self._name} cannot be placed on the whole of this cluster: {missing}"), err=True
+            )
             click.echo(self._ways_to_more_room(), err=True)
             return self._report(job, follower, EXIT_UNPLACEABLE, reason=hopeless.code, message=missing)
         if hopeless.placed or not hopeless.code:
-            click.echo(f"\n{self._name} cannot start: {hopeless.sentence}", err=True)
+            click.echo(printable_lines(f"\n{self._name} cannot start: {hopeless.sentence}"), err=True)
             return self._report(job, follower, EXIT_FAILED, reason=hopeless.code, message=hopeless.sentence)
         sentence = await self._why_not_placed(client, job) or hopeless.sentence
-        click.echo(f"\n{self._name} cannot be placed: {sentence}", err=True)
+        click.echo(printable_lines(f"\n{self._name} cannot be placed: {sentence}"), err=True)
         if hopeless.code in ABOUT_ROOM:
             click.echo(f"Ask for less, or declare more with {_FLAGS_OF_ROOM}.", err=True)
         return self._report(job, follower, EXIT_UNPLACEABLE, reason=hopeless.code, message=sentence)

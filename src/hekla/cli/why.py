@@ -25,6 +25,7 @@ from hekla.cli.decision import print_decision
 from hekla.cli.events import time_of_event
 from hekla.cli.gone_pods import EMPTYING, failures_of_gone
 from hekla.cli.named import own_pods, pods_by_name
+from hekla.cli.output import printable_lines
 from hekla.cli.parameters import output_option
 from hekla.cli.progress import (
     attempts_of,
@@ -70,7 +71,7 @@ def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: 
         click.echo(json.dumps(answer, indent=2))
     else:
         for line in _sentences(answer):
-            click.echo(line)
+            click.echo(printable_lines(line))
         print_decision(answer["decision"])
         print_remedies(answer["remedies"])
 
