@@ -262,8 +262,8 @@ def test_a_closed_queue_is_told_to_be_opened_and_how() -> None:
         "groups": [gang("a", 1, 1, queue="shut")],
     }
     assert told(given) == [
-        "it would start now in queue default",
         "it would start now if queue shut were open: hekla queue operate shut --action open",
+        "it would start now in queue default",
     ]
 
 
@@ -312,6 +312,23 @@ def test_with_few_rehearsals_less_is_told_and_all_of_it_was_tried() -> None:
         assert set(less) <= {remedy.kind for remedy in everything}
         if Help.MIN_AVAILABLE in less:
             assert less[Help.MIN_AVAILABLE].details["minAvailable"] <= 4
+
+
+@pytest.mark.parametrize(
+    ("group", "limit", "kind"),
+    [
+        ({"selector": {"disk": "ssd", "zone": "a"}}, 2, Help.NODE_SELECTOR),
+        ({"queue": "shut"}, 1, Help.OPEN_QUEUE),
+        ({"queue": "small", "cpu": 3}, 2, Help.QUEUE_LIMIT),
+    ],
+)
+def test_with_few_rehearsals_what_the_reason_is_about_is_tried_first(
+    group: dict[str, Any], limit: int, kind: Help
+) -> None:
+    queues = [{"name": "shut", "state": "Closed"}, {"name": "small", "capability": {"cpu": 2}}]
+    nodes = [{"name": "n1", "cpu": 16, "labels": {"zone": "b"}}]
+    given = {"nodes": nodes, "queues": queues, "groups": [{**gang("a", 3, 1), **group}]}
+    assert [remedy.kind for remedy in found(given, limit=limit)][-1] is kind
 
 
 def with_limits(queue: Obj, limits: dict[str, str]) -> Obj:

@@ -300,17 +300,17 @@ def test_why_and_plan_tell_what_would_help(cluster: LocalCluster, tmp_path_facto
     helps = [
         "WHAT WOULD HELP (each was tried on a copy of the cluster)",
         "  not even an empty cluster would do",
-        "  it would start now in queue default",
         "  it would start now if queue help-small allowed 1 cpu (500m now)",
+        "  it would start now in queue default",
     ]
     planned = cluster.hekla("plan", job, check=False)
     assert (planned.returncode, planned.stdout.splitlines()[-4:]) == (2, helps)
     cluster.kubectl("create", "-f", job)
     eventually(lambda: cluster.hekla("why", "helpless").stdout.splitlines()[-4:] == helps, what="why says the same")
     told = json.loads(cluster.hekla("why", "helpless", "-o", "json").stdout)["remedies"]
-    assert [remedy["kind"] for remedy in told] == ["NotEvenEmpty", "OtherQueue", "QueueLimit"]
+    assert [remedy["kind"] for remedy in told] == ["NotEvenEmpty", "QueueLimit", "OtherQueue"]
     # Of what is told one thing is done, and the job starts.
-    raised = json.dumps({"spec": {"capability": told[2]["limits"]["help-small"]}})
+    raised = json.dumps({"spec": {"capability": told[1]["limits"]["help-small"]}})
     cluster.kubectl("patch", "queue", "help-small", "--type=merge", "-p", raised)
     eventually(lambda: "is running" in cluster.hekla("why", "helpless").stdout)
     assert json.loads(cluster.hekla("why", "helpless", "-o", "json").stdout)["remedies"] == []

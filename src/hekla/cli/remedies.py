@@ -4,7 +4,7 @@ cluster's objects. Pure: objects in, sentences out. What was not tried, or did n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -115,8 +115,17 @@ def find_remedies(
     if decision.get("reason") not in MENDABLE or starts(plan, scene):
         return []
     found: list[Remedy] = []
-    for look in (
-        partial(_time, decision=decision),
+    for look in _looks(decision):
+        if trials.left:
+            found += look(scene, trials)
+    return found
+
+
+def _looks(decision: Mapping[str, Any]) -> list[_Look]:
+    """Where to look, in this order: first for the end of what is in the way, then for what the reason is about."""
+    reason = decision["reason"]
+    about = _ABOUT.get(reason, ())
+    others = (
         _other_queue,
         _smaller_gang,
         _queue_limit,
@@ -124,10 +133,9 @@ def find_remedies(
         _cordoned_nodes,
         partial(_smaller_request, decision=decision),
         _closed_queue,
-    ):
-        if trials.left:
-            found += look(scene, trials)
-    return found
+    )
+    first = () if reason in _ABOUT_QUEUES else (partial(_time, decision=decision),)
+    return [*first, *about, *(look for look in others if look not in about)]
 
 
 class Trials:
@@ -168,8 +176,6 @@ def starts(plan: Plan, scene: Scene) -> bool:
 
 def _time(scene: Scene, trials: Trials, decision: Mapping[str, Any]) -> Iterator[Remedy]:
     """What stands behind what is in the way now; or for whose end it waits."""
-    if decision["reason"] in _ABOUT_QUEUES:
-        return
     alone = scene.alone()
     plan = trials.run(alone)
     if plan is None:
@@ -278,12 +284,11 @@ def _higher(over: Mapping[str, Mapping[str, tuple[Decimal, Decimal]]]) -> Remedy
 def _nodes_refused(scene: Scene, trials: Trials) -> Iterator[Remedy]:
     """What of its pods keeps them from nodes: a selector, an affinity, that they do not tolerate a taint."""
     selected = selected_labels(scene)
-    for pairs in [*([pair] for pair in selected[:_MOST_OF_A_KIND] if len(selected) > 1), selected]:
-        keys = {pair.partition("=")[0] for pair in pairs}
-        if pairs and trials.starts(scene.with_pods(partial(without_selector, keys=keys))):
-            sentence = f"it would start now without nodeSelector {', '.join(pairs)}"
-            yield Remedy(Help.NODE_SELECTOR, sentence, {"labels": pairs})
-            break
+    if selected and trials.starts(_unselected(scene, selected)):
+        single = ([pair] for pair in selected[:_MOST_OF_A_KIND] if len(selected) > 1)
+        enough = next((pairs for pairs in single if trials.starts(_unselected(scene, pairs))), selected)
+        sentence = f"it would start now without nodeSelector {', '.join(enough)}"
+        yield Remedy(Help.NODE_SELECTOR, sentence, {"labels": enough})
     bound = any(required_affinity(pod["spec"]) for pod in scene.pods)
     if bound and trials.starts(scene.with_pods(without_required_affinity)):
         yield Remedy(Help.NODE_AFFINITY, "it would start now without its required node affinity")
@@ -292,6 +297,10 @@ def _nodes_refused(scene: Scene, trials: Trials) -> Iterator[Remedy]:
         if trials.starts(scene.with_pods(partial(with_toleration, toleration=toleration))):
             sentence = f"it would start now with a toleration for the taint {taint_text(taint)}"
             yield Remedy(Help.TOLERATION, sentence, {"toleration": toleration})
+
+
+def _unselected(scene: Scene, pairs: Iterable[str]) -> Scene:
+    return scene.with_pods(partial(without_selector, keys={pair.partition("=")[0] for pair in pairs}))
 
 
 def _cordoned_nodes(scene: Scene, trials: Trials) -> Iterator[Remedy]:
@@ -321,6 +330,15 @@ def _closed_queue(scene: Scene, trials: Trials) -> Iterator[Remedy]:
     if trials.starts(scene.with_one(QUEUE, name, opened)):
         command = f"hekla queue operate {name} --action open"
         yield Remedy(Help.OPEN_QUEUE, f"it would start now if queue {name} were open: {command}", {"queue": name})
+
+
+_Look = Callable[[Scene, Trials], Iterable[Remedy]]
+# What is told, and tried where few rehearsals may be made, before all else.
+_ABOUT: Mapping[Reason, tuple[_Look, ...]] = {
+    Reason.NO_NODE_MATCHES: (_nodes_refused, _cordoned_nodes),
+    Reason.QUEUE_OVER_QUOTA: (_queue_limit,),
+    Reason.QUEUE_NOT_OPEN: (_closed_queue,),
+}
 
 
 def _raised(queue: Obj, limits: Mapping[str, str]) -> Obj:
