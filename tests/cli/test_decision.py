@@ -33,6 +33,16 @@ def test_the_arithmetic_of_queues_has_a_dash_where_there_is_no_limit(capsys: pyt
     ]
 
 
+def test_what_groups_have_asked_for_that_were_let_in_is_part_of_the_arithmetic(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    queues = [{"name": "q", "resources": [{**CPU, "letIn": "2", "limit": "8", "left": "2"}]}]
+    assert lines({**DECISION, "queues": queues}, capsys) == [
+        "QUEUE RESOURCE JOB ASKS HELD LET IN DESERVED LIMIT LEFT",
+        "q cpu 4 6 2 6 8 2",
+    ]
+
+
 def test_amounts_of_queues_are_left_out_where_they_are_not_the_matter(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines({**DECISION, "reason": "NoNodeMatches"}, capsys) == []
 

@@ -22,6 +22,7 @@ _QUEUE_COLUMNS = {
     "RESOURCE": "name",
     "JOB ASKS": "asked",
     "HELD": "held",
+    "LET IN": "letIn",
     "DESERVED": "deserved",
     "LIMIT": "limit",
     "LEFT": "left",
@@ -50,14 +51,16 @@ def print_decision(decision: Mapping[str, Any]) -> None:
 
 def print_queues(standing: Mapping[str, Any]) -> None:
     """What the queue and those above it hold and may hold of what the job asks for."""
-    rows = [
-        [queue["name"], *(part.get(key, "-") for key in _QUEUE_COLUMNS.values())]
-        for queue in standing.get("queues", ())
-        for part in queue["resources"]
-    ]
-    if rows:
-        click.echo()
-        print_table(["QUEUE", *_QUEUE_COLUMNS], rows)
+    parts = [(queue["name"], part) for queue in standing.get("queues", ()) for part in queue["resources"]]
+    if not parts:
+        return
+    # Groups that were let in and do not hold it yet stand in the way of others as well, where there are any.
+    awaited = any(part["letIn"] != "0" for _, part in parts)
+    columns = {title: key for title, key in _QUEUE_COLUMNS.items() if awaited or key != "letIn"}
+    click.echo()
+    print_table(
+        ["QUEUE", *columns], [[name, *(part.get(key, "-") for key in columns.values())] for name, part in parts]
+    )
 
 
 def print_line(decision: Mapping[str, Any]) -> None:
