@@ -41,6 +41,15 @@ def test_what_others_hold_is_room_and_more_than_all_is_not(size: int, cpu: str, 
     assert lacks or not lack
 
 
+def test_a_gang_a_little_larger_than_the_cluster_that_was_not_let_in_lacks_room() -> None:
+    """By less than the cluster is counted larger than it is."""
+    job = make.job()
+    group, *_ = gang(job, 9, "1")
+    group["status"]["phase"] = "Pending"
+    cluster = [make.queue(), make.node("a"), make.node("b"), *BUSY, group]
+    assert lack_of_room(cluster, job, default_config()) == "cpu: 9 asked, 8 in the whole cluster"
+
+
 @pytest.mark.parametrize("trouble", ["absent", "cordoned", "not ready"])
 def test_a_node_that_may_come_back_is_waited_for(trouble: str) -> None:
     job, node = make.job(), make.node("a")

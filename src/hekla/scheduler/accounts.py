@@ -58,6 +58,11 @@ class Account:
         absent = nowhere(columns.names, lines, minimum, cluster)
         if absent:
             return Unfit(Reason.NOT_ENOUGH_RESOURCES, message, absent)
+        # Where nothing is set, what a queue may hold is what there is.
+        beyond = np.flatnonzero(over & (minimum > cluster) & (self.ceiling >= cluster))
+        if len(beyond):
+            sums = lacking(columns.names, beyond, minimum, left, cluster, "in the whole cluster")
+            return Unfit(Reason.NOT_ENOUGH_RESOURCES, message, sums)
         sums = lacking(columns.names, lines, minimum, left, self.ceiling, "allowed in all")
         return Unfit(Reason.QUEUE_OVER_QUOTA, message, f"queue {self.queue.name}: {sums}")
 
