@@ -124,7 +124,31 @@ def test_a_permanent_obstacle_behind_a_passing_one_is_told_first() -> None:
     queues = [{"name": "small", "capability": {"cpu": 2}}]
     groups = [running("busy", 4), gang("a", 1, 3, queue="small")]
     cluster = {"nodes": [{"name": "n1", "cpu": 4}], "queues": queues, "groups": groups}
-    assert told(cluster) == ["not even an empty cluster would do: queue small: cpu: 3 asked, 2 allowed in all"]
+    assert told(cluster) == [
+        "not even an empty cluster would do: queue small: cpu: 3 asked, 2 allowed in all",
+        "once there is room, it would start in queue default",
+        "once there is room, it would start if queue small allowed 3 cpu (2 now)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "sentence"),
+    [
+        (gang("a", 2, 1, selector={"disk": "ssd"}), "it would start without nodeSelector disk=ssd"),
+        (gang("a", 6, 1), "it would start with minAvailable: 4 (it asks for 6)"),
+        (gang("a", 1, 9), "it would start if a pod asked for 4 cpu (9 now)"),
+        (
+            gang("a", 1, 1, queue="shut"),
+            "it would start if queue shut were open: hekla queue operate shut --action open",
+        ),
+    ],
+)
+def test_what_mends_a_permanent_obstacle_is_told_while_others_have_the_room(
+    group: dict[str, Any], sentence: str
+) -> None:
+    queues = [{"name": "shut", "state": "Closed"}]
+    given = {"nodes": [{"name": "n1", "cpu": 4}], "queues": queues, "groups": [running("busy", 4), group]}
+    assert f"once there is room, {sentence}" in told(given)
 
 
 def test_a_permanent_obstacle_that_was_told_already_is_not_told_again() -> None:
@@ -407,12 +431,13 @@ def test_every_remedy_is_true_and_every_obstacle_called_permanent_is(
     scene, before = scene_of(given, asked), scene_of(given, asked)
     for remedy in found(given, asked):
         event(remedy.kind)
+        base = scene.alone() if remedy.details.get("onceThereIsRoom") else scene
         if remedy.kind is Help.OTHER_QUEUE:
-            scenes = [scene.in_queue(name) for name in remedy.details["queues"]]
+            scenes = [base.in_queue(name) for name in remedy.details["queues"]]
         elif remedy.kind is Help.NOT_EVEN_EMPTY:
             assert not starts(rehearse(scene.alone().objects), scene)
             continue
         else:
-            scenes = [applied(remedy, scene)]
+            scenes = [applied(remedy, base)]
         assert all(starts(rehearse(one.objects), one) for one in scenes), remedy
     assert scene == before

@@ -5,7 +5,7 @@ cluster's objects. Pure: objects in, sentences out. What was not tried, or did n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
@@ -115,9 +115,13 @@ def find_remedies(
     if decision.get("reason") not in MENDABLE or starts(plan, scene):
         return []
     found: list[Remedy] = []
+    alone = scene.alone()
     for look in _looks(decision):
-        if trials.left:
-            found += look(scene, trials)
+        helps = list(look(scene, trials)) if trials.left else []
+        if not helps and trials.left and _is_permanent(decision, found):
+            # What nobody's end mends may have others before it that end: it has to be mended all the same.
+            helps = [replace(one, details={**one.details, "onceThereIsRoom": True}) for one in look(alone, trials)]
+        found += helps
     return found
 
 
@@ -164,6 +168,10 @@ def _decision(plan: Plan, group: Obj) -> Mapping[str, Any]:
     return next((decision for decision in plan.decisions() if decision["group"]["uid"] == uid), {})
 
 
+def _is_permanent(decision: Mapping[str, Any], found: Iterable[Remedy]) -> bool:
+    return decision["reason"] in _ABOUT_QUEUES or any(one.kind is Help.NOT_EVEN_EMPTY for one in found)
+
+
 def starts(plan: Plan, scene: Scene) -> bool:
     """Whether enough of its pods have a node, or get one now."""
     bound = plan.bindings()
@@ -171,7 +179,7 @@ def starts(plan: Plan, scene: Scene) -> bool:
     return placed >= max(1, scene.minimum)
 
 
-# Candidates, in the order in which they are tried. Each is one change to the cluster as it is.
+# Candidates. Each is one change to the cluster as it is, or without all others in it.
 
 
 def _time(scene: Scene, trials: Trials, decision: Mapping[str, Any]) -> Iterator[Remedy]:
@@ -225,7 +233,7 @@ def _other_queue(scene: Scene, trials: Trials) -> Iterator[Remedy]:
     others = [name for name in leaves if name not in (scene.queue, ROOT_QUEUE)][:_MOST_QUEUES]
     found = [name for name in others if trials.starts(scene.in_queue(name))]
     if found:
-        yield Remedy(Help.OTHER_QUEUE, f"it would start now in queue {_listed(found, 'or')}", {"queues": found})
+        yield Remedy(Help.OTHER_QUEUE, f"{_when(scene)} in queue {_listed(found, 'or')}", {"queues": found})
 
 
 def _smaller_gang(scene: Scene, trials: Trials) -> Iterator[Remedy]:
@@ -240,7 +248,7 @@ def _smaller_gang(scene: Scene, trials: Trials) -> Iterator[Remedy]:
             enough = middle
         else:
             too_many = middle
-    sentence = f"it would start now with minAvailable: {enough} (it asks for {asked})"
+    sentence = f"{_when(scene)} with minAvailable: {enough} (it asks for {asked})"
     yield Remedy(Help.MIN_AVAILABLE, sentence, {"minAvailable": enough, "asked": asked})
 
 
@@ -253,7 +261,7 @@ def _queue_limit(scene: Scene, trials: Trials) -> Iterator[Remedy]:
         limits = {resource: shown(resource, most) for resource, (most, _) in amounts.items()}
         raised = raised.with_one(QUEUE, name, partial(_raised, limits=limits))
         if trials.starts(raised):
-            yield _higher(dict(list(over.items())[: position + 1]))
+            yield _higher(scene, dict(list(over.items())[: position + 1]))
             return
     wanted = scene.wanted()
     unlimited = {
@@ -266,10 +274,10 @@ def _queue_limit(scene: Scene, trials: Trials) -> Iterator[Remedy]:
         without = without.with_one(QUEUE, name, partial(_unlimited, resources=resources))
     if unlimited and trials.starts(without):
         told = [f"queue {name} had no limit on {_listed(names, 'and')}" for name, names in unlimited.items()]
-        yield Remedy(Help.QUEUE_LIMIT, f"it would start now if {_listed(told, 'and')}", {"unlimited": unlimited})
+        yield Remedy(Help.QUEUE_LIMIT, f"{_when(scene)} if {_listed(told, 'and')}", {"unlimited": unlimited})
 
 
-def _higher(over: Mapping[str, Mapping[str, tuple[Decimal, Decimal]]]) -> Remedy:
+def _higher(scene: Scene, over: Mapping[str, Mapping[str, tuple[Decimal, Decimal]]]) -> Remedy:
     told, limits = [], {}
     for name, amounts in over.items():
         limits[name] = {resource: shown(resource, most) for resource, (most, _) in amounts.items()}
@@ -278,7 +286,7 @@ def _higher(over: Mapping[str, Mapping[str, tuple[Decimal, Decimal]]]) -> Remedy
             for resource, (_, limit) in amounts.items()
         ]
         told.append(f"queue {name} allowed {_listed(each, 'and')}")
-    return Remedy(Help.QUEUE_LIMIT, f"it would start now if {_listed(told, 'and')}", {"limits": limits})
+    return Remedy(Help.QUEUE_LIMIT, f"{_when(scene)} if {_listed(told, 'and')}", {"limits": limits})
 
 
 def _nodes_refused(scene: Scene, trials: Trials) -> Iterator[Remedy]:
@@ -287,15 +295,15 @@ def _nodes_refused(scene: Scene, trials: Trials) -> Iterator[Remedy]:
     if selected and trials.starts(_unselected(scene, selected)):
         single = ([pair] for pair in selected[:_MOST_OF_A_KIND] if len(selected) > 1)
         enough = next((pairs for pairs in single if trials.starts(_unselected(scene, pairs))), selected)
-        sentence = f"it would start now without nodeSelector {', '.join(enough)}"
+        sentence = f"{_when(scene)} without nodeSelector {', '.join(enough)}"
         yield Remedy(Help.NODE_SELECTOR, sentence, {"labels": enough})
     bound = any(required_affinity(pod["spec"]) for pod in scene.pods)
     if bound and trials.starts(scene.with_pods(without_required_affinity)):
-        yield Remedy(Help.NODE_AFFINITY, "it would start now without its required node affinity")
+        yield Remedy(Help.NODE_AFFINITY, f"{_when(scene)} without its required node affinity")
     for taint in taints_of_nodes(scene)[:_MOST_OF_A_KIND]:
         toleration = toleration_of(taint)
         if trials.starts(scene.with_pods(partial(with_toleration, toleration=toleration))):
-            sentence = f"it would start now with a toleration for the taint {taint_text(taint)}"
+            sentence = f"{_when(scene)} with a toleration for the taint {taint_text(taint)}"
             yield Remedy(Help.TOLERATION, sentence, {"toleration": toleration})
 
 
@@ -307,19 +315,19 @@ def _cordoned_nodes(scene: Scene, trials: Trials) -> Iterator[Remedy]:
     cordoned = [name_of(node) for node in scene.all(NODE) if (node.get("spec") or {}).get("unschedulable")]
     for name in sorted(cordoned)[:_MOST_OF_A_KIND]:
         if trials.starts(scene.with_one(NODE, name, uncordoned)):
-            sentence = f"it would start now if node {name} took pods again: kubectl uncordon {name}"
+            sentence = f"{_when(scene)} if node {name} took pods again: kubectl uncordon {name}"
             yield Remedy(Help.UNCORDON, sentence, {"node": name})
 
 
 def _smaller_request(scene: Scene, trials: Trials, decision: Mapping[str, Any]) -> Iterator[Remedy]:
     """For what no node has enough of: what the roomiest has."""
-    beyond = too_much(scene, decision)
+    beyond = too_much(scene, {} if scene.is_empty else decision)
     most = {name: readable(name, free) for name, (_, free) in beyond.items()}
     if not most or not all(parse(amount) for amount in most.values()):
         return
     if trials.starts(scene.with_pods(partial(with_at_most, most=most))):
         each = [f"{most[name]} {name} ({shown(name, asked)} now)" for name, (asked, _) in beyond.items()]
-        yield Remedy(Help.REQUEST, f"it would start now if a pod asked for {_listed(each, 'and')}", {"requests": most})
+        yield Remedy(Help.REQUEST, f"{_when(scene)} if a pod asked for {_listed(each, 'and')}", {"requests": most})
 
 
 def _closed_queue(scene: Scene, trials: Trials) -> Iterator[Remedy]:
@@ -329,7 +337,7 @@ def _closed_queue(scene: Scene, trials: Trials) -> Iterator[Remedy]:
     name = scene.queue
     if trials.starts(scene.with_one(QUEUE, name, opened)):
         command = f"hekla queue operate {name} --action open"
-        yield Remedy(Help.OPEN_QUEUE, f"it would start now if queue {name} were open: {command}", {"queue": name})
+        yield Remedy(Help.OPEN_QUEUE, f"{_when(scene)} if queue {name} were open: {command}", {"queue": name})
 
 
 _Look = Callable[[Scene, Trials], Iterable[Remedy]]
@@ -352,6 +360,10 @@ def _unlimited(queue: Obj, resources: Collection[str]) -> Obj:
 
 def _is_open(queue: Obj) -> bool:
     return ((queue.get("status") or {}).get("state") or QueueState.OPEN) == QueueState.OPEN
+
+
+def _when(scene: Scene) -> str:
+    return "once there is room, it would start" if scene.is_empty else "it would start now"
 
 
 def _listed(words: Sequence[str], last: str) -> str:

@@ -52,6 +52,7 @@ class Scene:
     rest: tuple[Obj, ...]
     group: Obj
     pods: tuple[Obj, ...]
+    is_empty: bool = False  # but for it
 
     @classmethod
     def of(cls, cluster: Iterable[Obj], group: Obj, pods: Iterable[Obj]) -> Scene:
@@ -129,7 +130,7 @@ class Scene:
     def alone(self) -> Scene:
         """As if nothing else ran or waited."""
         pods = [pod for pod in self.all(POD) if not _stays(pod)]
-        return self.without([*pods, *self.all(POD_GROUP)])
+        return replace(self.without([*pods, *self.all(POD_GROUP)]), is_empty=True)
 
     def in_queue(self, queue: str) -> Scene:
         return self._anew({"queue": queue}, self.pods)
