@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -305,13 +304,11 @@ def test_of_a_long_line_only_the_first_are_named_and_all_are_counted() -> None:
     assert [one["name"] for one in last["ahead"]["first"]] == ["g0", "g1", "g2", "g3", "g4"]
 
 
-def test_why_each_of_thousands_waits_is_told_in_less_time_than_it_took_to_decide() -> None:
-    groups = (make.pod_group(f"g{number}", minResources={"cpu": "9"}) for number in range(6000))
-    began = time.process_time()
+def test_everybody_in_a_line_is_told_how_many_are_ahead() -> None:
+    groups = (make.pod_group(f"g{number:03}", minResources={"cpu": "9"}) for number in range(300))
     plan = rehearse([make.queue(), make.node("n1", cpu="4"), *groups])
-    decided = time.process_time()
-    assert plan.decisions()[-1]["ahead"]["count"] == 5999
-    assert time.process_time() - decided < decided - began
+    counts = {decision["group"]["name"]: decision["ahead"]["count"] for decision in plan.decisions()}
+    assert counts == {f"g{number:03}": number for number in range(300)}
 
 
 PREEMPTING = short_config("allocate, preempt", [["priority", "gang", "predicates"]])
