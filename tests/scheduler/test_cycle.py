@@ -342,13 +342,16 @@ def place_all(snapshot: Snapshot, config: Any, pod: tuple[int, int], count: int,
     for in a step."""
     session = Session(snapshot)
     tiers = open_plugins(config, session)
-    of = session.class_of(session.groups[pod[0]], pod[1])
+    state = session.groups[pod[0]]
+    of = session.class_of(state, pod[1])
     found: list[int] = []
     while len(found) < count:
         lines = nodes_for(session, tiers, of, min(at_once, count - len(found)), at_once=True)
         if not len(lines):
             break
+        # A group may have fewer such pods than are placed here, so this is `Session.place` without their status.
         session._account(lines, of.shape, PodStatus.ALLOCATED, 1.0)
+        session._move(state, np.full(len(lines), pod[1]), lines, 1)
         found += lines.tolist()
     assert not tiers.failures
     return found
