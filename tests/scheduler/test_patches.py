@@ -15,7 +15,7 @@ from hekla.scheduler.reading import read_group
 NOW = "2030-01-01T00:00:00Z"
 
 
-def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int = 0, **more: Any) -> Any:
+def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int = 0, now: str = NOW, **more: Any) -> Any:
     row = read_group({"metadata": {"name": "a", "namespace": "n"}, "spec": {}, "status": status}, "default")
     assert row.key == Key("n", "a")
     outcome = GroupOutcome(
@@ -31,7 +31,7 @@ def status_after(status: dict[str, Any], phase: PodGroupPhase, *, running: int =
         settling=False,
         filling=False,
     )
-    return group_status(row, outcome, "cycle-2", NOW)
+    return group_status(row, outcome, "cycle-2", now)
 
 
 def entry(type_: str, message: str = "", cycle: str = "cycle-1", since: str = NOW) -> dict[str, str]:
@@ -80,3 +80,13 @@ def test_a_condition_is_written_again_when_something_else_has_been_said_since() 
 def test_of_two_conditions_of_one_second_the_one_holds_that_the_phase_bears_out(phase: str, said: str) -> None:
     status = {"phase": phase, "conditions": [entry("Scheduled"), entry("Unschedulable")]}
     assert status_after(status, PodGroupPhase(phase), condition=GroupCondition(said, "r", "")) is None
+
+
+def test_what_the_phase_does_not_bear_out_is_said_once_in_a_second() -> None:
+    """A gang that its pods without requests make ready stays Inqueue until they have their nodes."""
+    status = {"phase": "Inqueue", "conditions": [entry("Unschedulable"), entry("Scheduled")]}
+    condition = GroupCondition("Scheduled", "r", "")
+    assert status_after(status, PodGroupPhase.INQUEUE, condition=condition) is None
+    later = "2030-01-01T00:00:01Z"
+    patch = status_after(status, PodGroupPhase.INQUEUE, condition=condition, now=later)
+    assert patch == {"conditions": [entry("Unschedulable"), entry("Scheduled", cycle="cycle-2", since=later)]}

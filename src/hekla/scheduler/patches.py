@@ -33,7 +33,7 @@ def group_status(row: PodGroup, outcome: GroupOutcome, cycle_id: str, now: str) 
         if (row.status.get(name) or 0) != count:
             patch[name] = count or None
     conditions = list(row.status.get("conditions") or ())
-    if outcome.condition is not None and not _is_said(conditions, outcome.condition, outcome.phase):
+    if outcome.condition is not None and not _is_said(conditions, outcome.condition, outcome.phase, now):
         patch["conditions"] = _with_condition(conditions, outcome.condition, cycle_id, now)
     return patch or None
 
@@ -80,13 +80,15 @@ def shown_amounts(outcome: QueueOutcome) -> dict[str, str]:
     return {name: show_amount(name, amount) for name, amount in outcome.allocated.items()}
 
 
-def _is_said(conditions: list[Mapping[str, Any]], wanted: GroupCondition, phase: PodGroupPhase) -> bool:
-    """Whether the last word is all of `wanted`; one that was said before something else has to be said again."""
+def _is_said(conditions: list[Mapping[str, Any]], wanted: GroupCondition, phase: PodGroupPhase, now: str) -> bool:
+    """Whether the last word is all of `wanted`; one that was said before something else has to be said again.
+
+    Not in the second in which it was said: it would be no later than the other for that.
+    """
     last = last_word(conditions, phase)
-    if last is None:
-        return False
-    said = (last.get("type"), last.get("reason"), last.get("message") or "")
-    return said == (wanted.type, wanted.reason, wanted.message)
+    said = [one for one in conditions if one is last or one.get("lastTransitionTime") == now]
+    words = wanted.type, wanted.reason, wanted.message
+    return any((one.get("type"), one.get("reason"), one.get("message") or "") == words for one in said)
 
 
 def _with_condition(
