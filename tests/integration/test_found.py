@@ -116,6 +116,35 @@ def test_a_command_is_not_judged_on_a_picture_older_than_the_last_decision() -> 
     in_world(script, world=world)
 
 
+def test_a_command_that_was_noted_as_begun_is_not_begun_again_by_one_who_has_not_heard_of_it() -> None:
+    """The note was written anew over the first one, with the version after the restart: the Job was restarted twice."""
+    world = StallingWorld("controllers", "/commands")
+    deleted: list[str] = []
+
+    async def disturb(request: str) -> Answer | None:
+        if "/commands/" in request and request.startswith("PATCH"):
+            world.watches.stall()
+        if "/commands/" in request and request.startswith("DELETE"):
+            deleted.append(request)
+            if len(deleted) < 4:
+                raise Disconnected("the request was lost")
+        return None
+
+    async def script(_: World) -> None:
+        made = await world.client.create(JOB, job("endless", 2, seconds=1_000_000))
+        await world.until_phase("Running", "endless")
+        world.asked.before = disturb
+        await world.client.create(COMMAND, make.command("RestartJob", made))
+        await asyncio.sleep(60)
+        world.watches.flow()
+        await world.until(lambda: not world.store.objects(COMMAND), "the command is gone")
+        await world.until_phase("Running", "endless")
+        assert deleted
+        assert world.job("endless")["status"]["retryCount"] == 1
+
+    in_world(script, world=world)
+
+
 def test_nothing_is_made_again_and_again_for_a_job_that_is_gone() -> None:
     """While its watch of Jobs stood still a controller made, as fast as it could, what the collector took away."""
     world = StallingWorld("controllers", "/jobs")
@@ -223,14 +252,15 @@ class StallingWorld(World):
         self._part = part
         self._until_told = until_told
         self.told = asyncio.Event()
+        self.asked: Disturbed
         self.watches: Stalling
 
     def connect(self, name: str) -> Severable:
         inner = InProcessTransport(self.app)
         if name != self._component:
             return Severable(inner)
-        asked = Disturbed(inner, self._wait_until_told)
-        self.watches = Stalling(asked, self._part)
+        self.asked = Disturbed(inner, self._wait_until_told)
+        self.watches = Stalling(self.asked, self._part)
         return self.watches
 
     async def _wait_until_told(self, request: str) -> Answer | None:

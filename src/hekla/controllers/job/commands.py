@@ -17,7 +17,7 @@ from hekla.controllers.job.lifecycle import Operation, operation
 from hekla.controllers.job.model import Job
 from hekla.controllers.runner import Runner
 from hekla.controllers.targets import commands_for
-from hekla.errors import NotFound
+from hekla.errors import Conflict, NotFound
 
 
 class JobCommands:
@@ -33,14 +33,14 @@ class JobCommands:
         if not waiting:
             return None
         for command in sorted(waiting, key=_order):
-            begun = annotations_of(command).get(JOB_VERSION, "")
-            version = count_of(begun)
+            begun = command if _is_begun(command) else await self._begin(job, command)
+            if begun is None:
+                continue
+            version = count_of(annotations_of(begun).get(JOB_VERSION, ""))
             if version is not None and version < job.version:
-                await self.finish(job, command)
+                await self.finish(job, begun)
                 continue
-            if not begun and not await self._begin(job, command):
-                continue
-            return command
+            return begun
         return None
 
     async def finish(self, job: Job, command: Obj) -> None:
@@ -50,19 +50,34 @@ class JobCommands:
             return
         self._runner.deleted(job.key, self._commands, key_of(command), uid_of(command))
 
-    async def _begin(self, job: Job, command: Obj) -> bool:
+    async def _begin(self, job: Job, command: Obj) -> Obj | None:
+        """The Command, noted as begun now or, where our copy is older, before; None when it is gone."""
         action = str(command.get("action") or "")
+        begun = command
         if operation(job.phase, action) not in (Operation.SYNC, Operation.KILL_TARGET):
-            note = {"metadata": {"uid": uid_of(command), "annotations": {JOB_VERSION: str(job.version)}}}
+            # The revision guards what was noted first: with a later version it would be carried out again.
+            guard = {"uid": uid_of(command), "resourceVersion": str(revision_of(command))}
+            note = {"metadata": {**guard, "annotations": {JOB_VERSION: str(job.version)}}}
             try:
-                await self._client.patch(COMMAND, name_of(command), note, namespace_of(command))
+                begun = await self._client.patch(COMMAND, name_of(command), note, namespace_of(command))
             except NotFound:
-                return False
+                return None
+            except Conflict:
+                found = await self._client.find(COMMAND, name_of(command), namespace_of(command))
+                if found is None or uid_of(found) != uid_of(command):
+                    return None
+                if _is_begun(found):
+                    return found
+                raise
         message = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
         self._recorder.event(job.obj, NORMAL, "CommandIssued", message)
-        return True
+        return begun
+
+
+def _is_begun(command: Obj) -> bool:
+    return bool(annotations_of(command).get(JOB_VERSION))
 
 
 def _order(command: Obj) -> tuple[bool, int]:
     """What was begun first, then as they came: a time of creation cannot tell those of one second apart."""
-    return JOB_VERSION not in annotations_of(command), revision_of(command)
+    return not _is_begun(command), revision_of(command)
