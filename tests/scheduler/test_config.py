@@ -98,6 +98,13 @@ def test_what_comes_later_is_named_as_such(part: str, name: str) -> None:
 GANG = "tiers: [{plugins: [{name: gang}]}]"
 
 
+@pytest.mark.parametrize("name", ["shuffle", "gangpreempt", "gangreclaim"])
+def test_what_comes_later_is_named_as_such_where_it_is_given_arguments(name: str) -> None:
+    entry = f"{{name: {name}, arguments: {{maxDomains: 8}}}}"
+    with pytest.raises(ConfigError, match=rf"configurations\[0\]: action '{name}' is not supported yet"):
+        parse_config(f"actions: allocate\n{GANG}\nconfigurations: [{entry}]")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -57,6 +57,33 @@ def test_its_arguments_are_checked() -> None:
         parse_config(text, plugins_dir=EXAMPLE / "plugins")
 
 
+PICKY = """
+from hekla.scheduler.extension import Argument, SchedulerPlugin
+
+class Picky(SchedulerPlugin):
+    ARGUMENTS = {"colour": Argument(str, "red", {"red": 1, "blue": 2}.__getitem__)}
+
+    @classmethod
+    def objections(cls, arguments):
+        return [] if 6 / (arguments["colour"] != "blue") else ["impossible"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("colour", "problem"),
+    [
+        ("green", "arguments.colour: cannot be judged: KeyError: 'green'"),
+        ("blue", "arguments: cannot be judged: ZeroDivisionError: division by zero"),
+        ("5", "arguments.colour: must be text, not 5"),
+    ],
+)
+def test_that_a_plugin_fails_over_its_arguments_is_one_problem(tmp_path: Path, colour: str, problem: str) -> None:
+    (tmp_path / "mine.py").write_text(PICKY)
+    with pytest.raises(ConfigError) as raised:
+        parse_config(ONE.replace("mine", f"mine, arguments: {{colour: {colour}}}"), plugins_dir=tmp_path)
+    assert raised.value.problems == (f"tiers[0].plugins[0].{problem}",)
+
+
 FRIENDLESS = """
 import numpy as np
 from hekla.api.reasons import Reason

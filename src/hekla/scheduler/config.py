@@ -216,8 +216,10 @@ class _Reader:
         for switch in OFF_BY_DEFAULT:
             if switch not in off and switch not in plugin.OPTIONS:
                 self.problems.append(f"{place}.{switch}: {name} does not support this")
+        known = len(self.problems)
         arguments = self._arguments(f"{place}.arguments", entry.get("arguments"), plugin)
-        self.problems += [f"{place}.arguments: {problem}" for problem in plugin.objections(arguments)]
+        if len(self.problems) == known:
+            self._check_all(f"{place}.arguments", plugin, arguments)
         return PluginEntry(name, plugin, {**arguments, **{name: name not in off for name in plugin.OPTIONS}}, off)
 
     def _load(self, place: str, name: str) -> type[SchedulerPlugin] | None:
@@ -257,7 +259,7 @@ class _Reader:
                 self.problems.append(f"{place}.{name}: unknown argument (known: {known})")
                 continue
             arguments[name] = self._value(f"{place}.{name}", value, declared.type if declared else float)
-            if declared is not None and declared.check is not None:
+            if arguments[name] is not None and declared is not None and declared.check is not None:
                 self._check(f"{place}.{name}", declared.check, arguments[name])
         return arguments
 
@@ -271,8 +273,9 @@ class _Reader:
         for index, entry in enumerate(given):
             place = f"configurations[{index}]"
             name = entry.get("name") if isinstance(entry, dict) else None
-            if name not in _UPSTREAM_ACTIONS:
-                self.problems.append(f"{place}: `name` must be an action")
+            if name not in _ACTIONS:
+                said = _unknown("action", name, _UPSTREAM_ACTIONS, _ACTIONS) if isinstance(name, str) else ""
+                self.problems.append(f"{place}: {said or '`name` must be an action'}")
                 continue
             known = _ACTION_ARGUMENTS.get(str(name), {})
             self._known(place, entry, ("name", "arguments"))
@@ -307,6 +310,15 @@ class _Reader:
             check(value)
         except (ValueError, TypeError) as error:
             self.problems.append(f"{place}: {error}")
+        except Exception as error:
+            # Somebody else's code again, and it has to say what it thinks of the value.
+            self.problems.append(f"{place}: cannot be judged: {type(error).__name__}: {error}")
+
+    def _check_all(self, place: str, plugin: type[SchedulerPlugin], arguments: Mapping[str, Any]) -> None:
+        try:
+            self.problems += [f"{place}: {problem}" for problem in plugin.objections(arguments)]
+        except Exception as error:
+            self.problems.append(f"{place}: cannot be judged: {type(error).__name__}: {error}")
 
     def _known(self, place: str, mapping: Mapping[str, Any], names: Sequence[str]) -> None:
         for name in mapping:

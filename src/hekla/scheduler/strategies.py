@@ -104,11 +104,12 @@ def _is_enabled(given: Any, known: tuple[str, ...]) -> bool:
 
 
 def _wish(name: str, given: Any) -> Wish:
-    _know(name, _mapping(name, given), ("type", "weight"))
-    kind = given.get("type", LEAST)
+    said = _mapping(name, given)
+    _know(name, said, ("type", "weight"))
+    kind = said.get("type", LEAST)
     if kind not in (MOST, LEAST):
         raise ValueError(f"{name}.type must be {MOST} or {LEAST}, not {kind!r}")
-    return Wish(kind == MOST, _number(f"{name}.weight", given.get("weight", 1)))
+    return Wish(kind == MOST, _number(f"{name}.weight", said.get("weight", 1)))
 
 
 def _name(name: Any) -> str:

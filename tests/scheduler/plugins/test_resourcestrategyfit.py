@@ -42,6 +42,7 @@ def test_without_arguments_nodes_with_more_left_come_first() -> None:
         (wishes(cpu="L3", memory="M1"), [(75 * 3 + 25) / 4, (75 * 3 + 25) / 4, (25 * 3 + 50) / 4]),
         (wishes(memory="M0"), [0, 0, 0]),
         ({"cpu": {}}, [75, 75, 25]),
+        ({"cpu": None}, [75, 75, 25]),
         ({"mem*": {"type": "MostAllocated"}, "m*": {}}, [25, 25, 50]),
         ({"memory": {}, "mem*": {"type": "MostAllocated"}}, [75, 75, 50]),
         ({"nvidia.com/*": {}}, [0, 0, 0]),
