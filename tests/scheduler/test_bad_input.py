@@ -83,7 +83,7 @@ def test_a_cyclic_hierarchy_holds_up_who_is_in_it_and_says_so(tmp_path: Path) ->
         await stage.add({"groups": GANG["groups"]})
         stage.start(SchedulerSettings(conf=conf))
         await stage.until_bound(*MEMBERS)
-        await stage.until(lambda: _is_told(stage, "lost", "queue egg has queues below it"))
+        await stage.until(lambda: _is_told(stage, "lost", "root queue: egg < hen < egg (a ring)"))
         assert not await stage.node_of("lost-t-0")
         await stage.stop()
 

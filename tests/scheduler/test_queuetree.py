@@ -29,7 +29,13 @@ def test_a_queue_that_names_no_parent_hangs_on_the_root() -> None:
 
 def test_queues_in_a_ring_take_no_groups_and_nobody_walks_for_ever() -> None:
     tree = tree_of({"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}, {"name": "c", "parent": "b"})
-    assert tree.trouble("c") == "queue c has no way up to the root queue: c < b < a"
+    assert tree.trouble("c") == "queue c has no way up to the root queue: c < b < a < b (a ring)"
+    assert tree.trouble("a") == "queue a has no way up to the root queue: a < b < a (a ring)"
+
+
+def test_a_queue_whose_parent_does_not_exist_names_it() -> None:
+    tree = tree_of({"name": "a", "parent": "b"}, {"name": "b", "parent": "nowhere"})
+    assert tree.trouble("a") == "queue a has no way up to the root queue: a < b < nowhere (nowhere does not exist)"
 
 
 def test_how_near_two_queues_are_is_what_they_have_above_them_in_common() -> None:

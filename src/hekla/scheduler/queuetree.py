@@ -59,11 +59,17 @@ class QueueTree:
 
     def trouble(self, name: str) -> str:
         """Why the queue cannot take groups; empty where it can."""
+        if self.is_lost(name):
+            above = self._parents[self._ways[name][-1]]
+            matter = "a ring" if above in self._parents else f"{above} does not exist"
+            return f"queue {name} has no way up to the root queue: {' < '.join([*self._ways[name], above])} ({matter})"
         if not self.is_leaf(name):
             return f"queue {name} has queues below it; only queues at the end of the tree take groups"
-        if self._ways[name][-1] != ROOT_QUEUE:
-            return f"queue {name} has no way up to the root queue: {' < '.join(self._ways[name])}"
         return ""
+
+    def is_lost(self, name: str) -> bool:
+        """Whether its way up ends in a ring, or at a queue that does not exist."""
+        return self._ways[name][-1] != ROOT_QUEUE
 
     def ceilings(self, session: Session) -> dict[str, Floats]:
         """What each queue may hold: its limit or its parent's, less what is guaranteed to its siblings."""

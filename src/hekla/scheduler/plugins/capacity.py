@@ -229,7 +229,9 @@ class Capacity(
         if queue.state is not QueueState.OPEN:
             return not_open(queue)
         trouble = self._tree.trouble(queue.name) if self._tree else ""
-        return Unfit(Reason.QUEUE_UNUSABLE, trouble, told=False) if trouble else None
+        if self._tree is None or not trouble:
+            return None
+        return Unfit(Reason.QUEUE_UNUSABLE, trouble, told=self._tree.is_lost(queue.name))
 
     def _rank(self, name: str) -> tuple[float, float]:
         found = self._ranks.get(name)
