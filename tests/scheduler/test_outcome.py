@@ -52,6 +52,7 @@ ON, DONE, HUGE = {"node": "n1"}, {"node": "n1", "phase": "Succeeded"}, {"cpu": 9
         ([ON, ON], (1,), 2, "Running"),
         ([DONE, DONE], (), 2, "Completed"),
         ([ON], (0,), 2, "Pending"),
+        ([{}, HUGE], (0,), 2, "Pending"),
         ([ON, HUGE], (), 2, "Unknown"),
         ([], (), 0, "Completed"),
     ],
@@ -62,7 +63,14 @@ def test_the_phase_of_a_group(pods: list[dict[str, Any]], leaving: tuple[int, ..
 
 @pytest.mark.parametrize(
     ("pods", "leaving", "minimum", "told"),
-    [([ON, ON], (1,), 2, False), ([ON, ON, HUGE], (1,), 3, True), ([ON, ON], (1,), 3, True)],
+    [
+        ([ON, ON], (1,), 2, False),
+        ([ON, ON, HUGE], (1,), 2, True),
+        ([ON, {**ON, "cpu": 3}, {"cpu": 3}], (1,), 2, True),
+        ([{}], (0,), 1, True),
+        ([ON, ON], (1,), 3, True),
+        ([ON, ON, HUGE], (1,), 3, True),
+    ],
 )
 def test_a_gang_short_only_of_leaving_pods_is_not_called_unschedulable(
     pods: list[dict[str, Any]], leaving: tuple[int, ...], minimum: int, told: bool

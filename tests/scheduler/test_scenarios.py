@@ -34,17 +34,17 @@ ELSEWHERE = {
     "35c": "apiserver/test_batches.py test_a_gang_that_does_not_fit_any_more_is_refused_as_one_and_told_why",
     "36a": "scheduler/test_reading.py test_the_status_of_a_pod",
     "37a": "scheduler/test_cache.py test_a_stale_update_does_not_undo_an_assumption",
+    "37c": "scheduler/test_volumebinding.py test_of_a_pod_with_two_claims_nothing_is_bound_while_one_is_refused",
     "38": "scheduler/test_quirks.py test_scenario_38_tiers_combine_as_upstreams_do",
     "38e": "scheduler/test_tiers.py test_a_vote_is_decided_tier_by_tier",
     "39e": "scheduler/test_blame.py test_one_that_cannot_work_at_all_holds_everything_back_and_says_so",
 }
 NOT_YET = {
     "28c": "network topology",
-    "37c": "volumes bound by the scheduler",
     "39a": "plugin tdm",
     "39b": "plugin tdm",
     "39c": "plugin tdm",
-    "40": "network topology and subgroups",
+    "40": "plugin network-topology-aware",
 }
 NOT_DONE = {"29": "all nodes are looked at, not a sample"}
 VARIANTS = {

@@ -51,16 +51,21 @@ async def add_claim(stage: Stage, name: str) -> None:
     await stage.client.create(PERSISTENT_VOLUME_CLAIM, claim)
 
 
-async def claim_of(stage: Stage) -> Obj:
-    return await stage.client.get(PERSISTENT_VOLUME_CLAIM, "data", "default")
+async def claim_of(stage: Stage, name: str = "data") -> Obj:
+    return await stage.client.get(PERSISTENT_VOLUME_CLAIM, name, "default")
 
 
 async def is_waited_for(stage: Stage) -> bool:
     return annotations_of(await stage.group("a")).get(REASON_ANNOTATION) == "WaitingForVolume"
 
 
-async def node_is_told(stage: Stage) -> bool:
-    return SELECTED_NODE in annotations_of(await claim_of(stage))
+async def node_is_told(stage: Stage, claim: str = "data") -> bool:
+    return SELECTED_NODE in annotations_of(await claim_of(stage, claim))
+
+
+async def is_told(stage: Stage, text: str) -> bool:
+    conditions = (await stage.client.get(POD, "a-t-0", "default"))["status"].get("conditions") or ()
+    return any(text in condition.get("message", "") for condition in conditions)
 
 
 async def owner_of(stage: Stage, volume: str) -> str:
@@ -72,12 +77,12 @@ async def is_owned(stage: Stage, volume: str) -> bool:
     return await owner_of(stage, volume) == "data"
 
 
-async def bind_claim(stage: Stage, volume: str) -> None:
+async def bind_claim(stage: Stage, volume: str, claim: str = "data") -> None:
     """What the volume controller of a cluster does in the end."""
     patch = {"spec": {"volumeName": volume}}
-    await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", patch, "default")
+    await stage.client.patch(PERSISTENT_VOLUME_CLAIM, claim, patch, "default")
     patch = {"status": {"phase": "Bound"}}
-    await stage.client.patch(PERSISTENT_VOLUME_CLAIM, "data", patch, "default", subresource="status")
+    await stage.client.patch(PERSISTENT_VOLUME_CLAIM, claim, patch, "default", subresource="status")
 
 
 def test_a_claim_is_told_the_node_and_its_gang_bound_once_there_is_a_volume() -> None:
@@ -235,6 +240,33 @@ def test_a_gang_whose_new_pod_waits_for_its_volume_enters_in_the_end_though_othe
             await stage.add({"groups": [{"name": f"s{number}", "min": 1, "pods": [{"cpu": 0.01}]}]})
         assert await is_waited_for(stage)
         assert (await stage.group("a"))["status"]["phase"] == "Inqueue"
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_of_a_pod_with_two_claims_nothing_is_bound_while_one_is_refused_and_both_get_one_node_in_the_end() -> None:
+    async def script(stage: Stage) -> None:
+        await furnish(stage, DISKS)
+        await add_claim(stage, "more")
+        stage.start().fault = lambda write: "refuse" if "claims/more" in write else ""
+        await stage.add({**GANG, "groups": [{"name": "a", "pods": [{"claims": ["data", "more"], "cpu": 2}]}]})
+        await stage.until(lambda: is_told(stage, "volumes are not bound"))
+        node = annotations_of(await claim_of(stage))[SELECTED_NODE]
+        # The room is given back at once, and taken by somebody else for a while.
+        await stage.add({"groups": [{"name": "b", "phase": "Running", "pods": [{"node": node, "cpu": 2}]}]})
+        stage.line.fault = lambda write: ""
+        await stage.until(lambda: is_told(stage, "Insufficient cpu"))
+        assert not await stage.are_bound("a-t-0")
+        await stage.client.delete(POD, "b-t-0", "default", grace_seconds=0)
+        await stage.until(lambda: node_is_told(stage, "more"))
+        for name in ("data", "more"):
+            made = volume_object(f"made-for-{name}", node=node, owner=name, driver=DISKS)
+            await stage.client.create(PERSISTENT_VOLUME, {"apiVersion": "v1", **made})
+            assert not await stage.are_bound("a-t-0")
+            await bind_claim(stage, f"made-for-{name}", name)
+        await stage.until_bound("a-t-0")
+        assert await stage.node_of("a-t-0") == node
         await stage.stop()
 
     on_stage(script)
