@@ -87,6 +87,26 @@ def test_one_that_cannot_work_at_all_holds_everything_back_and_says_so(tmp_path:
         )
 
 
+ENDERS = {
+    "opening": ("NodeFilter", "    def __init__(self, *given): raise SystemExit('no data')"),
+    "filtering": ("NodeFilter", "    def refusals(self, of): raise SystemExit('no data')"),
+    "ordering": ("GroupOrder", "    def group_key(self, state): raise SystemExit('no data')"),
+    "listening": (
+        "GroupOrder",
+        "    def __init__(self, arguments, session): session.listeners.append(self.moved)\n"
+        "    def group_key(self, state): return 0.0\n"
+        "    def moved(self, state, shape, count): raise SystemExit('no data')",
+    ),
+}
+
+
+@pytest.mark.parametrize("when", ENDERS)
+def test_one_that_would_end_the_program_is_lost_alone(tmp_path: Path, when: str) -> None:
+    plan = world(rogue(tmp_path, *ENDERS[when])).cycle()
+    assert [(failure.plugin, failure.text) for failure in plan.failures] == [("rogue", "SystemExit: no data")]
+    assert len(plan.placements) == (2 if when in ("ordering", "listening") else 0)
+
+
 RESERVER = """
     def __init__(self, arguments, session):
         super().__init__(arguments, session)

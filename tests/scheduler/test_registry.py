@@ -42,6 +42,7 @@ def test_an_installed_plugin_is_found_by_its_entry_point(tmp_path: Path, monkeyp
     [
         ("def broken(:", "plugin 'mine' cannot be loaded: SyntaxError"),
         ("import nothing_of_that_name", "plugin 'mine' cannot be loaded: ModuleNotFoundError"),
+        ("raise SystemExit(1)", "plugin 'mine' cannot be loaded: SystemExit: 1"),
         ("x = 1", "must define one SchedulerPlugin, not 0"),
     ],
 )

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
+# What somebody else's code raises and we survive. One that ends the program has its own in mind, not ours.
+FAILURES = (Exception, SystemExit)
+
 
 @dataclass(frozen=True, slots=True)
 class PluginFailure:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from hekla.errors import UsageError
 from hekla.scheduler.actions import allocate, backfill, enqueue, preempt, reclaim
+from hekla.scheduler.blame import FAILURES
 from hekla.scheduler.configtext import read_document
 from hekla.scheduler.extension import HIERARCHY, Argument, SchedulerPlugin
 from hekla.scheduler.registry import find_plugins
@@ -225,7 +226,7 @@ class _Reader:
     def _load(self, place: str, name: str) -> type[SchedulerPlugin] | None:
         try:
             return self._available[name]()
-        except Exception as error:
+        except FAILURES as error:
             # Somebody else's file: whatever is wrong with it is a problem of the configuration that names it.
             self.problems.append(f"{place}: plugin {name!r} cannot be loaded: {type(error).__name__}: {error}")
             return None
@@ -310,14 +311,14 @@ class _Reader:
             check(value)
         except (ValueError, TypeError) as error:
             self.problems.append(f"{place}: {error}")
-        except Exception as error:
+        except FAILURES as error:
             # Somebody else's code again, and it has to say what it thinks of the value.
             self.problems.append(f"{place}: cannot be judged: {type(error).__name__}: {error}")
 
     def _check_all(self, place: str, plugin: type[SchedulerPlugin], arguments: Mapping[str, Any]) -> None:
         try:
             self.problems += [f"{place}: {problem}" for problem in plugin.objections(arguments)]
-        except Exception as error:
+        except FAILURES as error:
             self.problems.append(f"{place}: cannot be judged: {type(error).__name__}: {error}")
 
     def _known(self, place: str, mapping: Mapping[str, Any], names: Sequence[str]) -> None:

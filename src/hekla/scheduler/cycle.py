@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hekla.scheduler.answers import watch_answers
-from hekla.scheduler.blame import Guarded, PluginFailure, PluginLost, failure_of
+from hekla.scheduler.blame import FAILURES, Guarded, PluginFailure, PluginLost, failure_of
 from hekla.scheduler.config import Config, PluginEntry
 from hekla.scheduler.outcome import make_plan
 from hekla.scheduler.plan import Plan
@@ -46,12 +46,15 @@ def _run_cycle(snapshot: Snapshot, config: Config, lost: Mapping[str, PluginFail
     # 2. Plugins prepare their columns.
     tiers = open_plugins(config, session, lost)
     timings.opening += timings.now() - started
-    # 3. Actions run in the configured order; each commits or discards group by group.
-    for action in config.actions:
-        with timings.of(timings.actions, action.name):
-            action.execute(session, tiers)
-    # 4. Hand over what was decided. Nothing outside has changed yet.
-    return make_plan(session, tiers)
+    try:
+        # 3. Actions run in the configured order; each commits or discards group by group.
+        for action in config.actions:
+            with timings.of(timings.actions, action.name):
+                action.execute(session, tiers)
+        # 4. Hand over what was decided. Nothing outside has changed yet.
+        return make_plan(session, tiers)
+    except SystemExit as error:
+        raise PluginLost(tiers.failure_after(error)) from error
 
 
 def open_plugins(config: Config, session: Session, lost: Mapping[str, PluginFailure] | None = None) -> Tiers:
@@ -69,7 +72,7 @@ def _open(entry: PluginEntry, session: Session, failure: PluginFailure | None) -
         with session.timings.of(session.timings.plugins, (entry.name, OPENING)):
             plugin = entry.plugin(entry.arguments, session)
             watch_answers(plugin, session)
-    except Exception as error:
+    except FAILURES as error:
         raise PluginLost(failure_of(entry.name, error)) from error
     for listeners, start in zip(told, before):
         listeners[start:] = [Guarded(entry.name, listener) for listener in listeners[start:]]

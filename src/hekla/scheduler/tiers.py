@@ -14,7 +14,7 @@ from hekla.scheduler.arrays.blocks import Bounded, OpenLines, best_line
 from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.arrays.scores import Standing
-from hekla.scheduler.blame import PluginFailure, culprit, failure_of
+from hekla.scheduler.blame import FAILURES, PluginFailure, culprit, failure_of
 from hekla.scheduler.books import Book
 from hekla.scheduler.extension import (
     GroupEnqueueable,
@@ -143,13 +143,17 @@ class Tiers:
         self._scores_settled = all(_is_by_constraints(plugin) for plugin in self._scores)
 
     def unfit_after(self, error: Exception) -> Unfit:
-        """What an error in a plugin means for the group it was asked about. Raises one that came from no plugin."""
+        """What an error in a plugin means for the group it was asked about."""
+        failure = self.failure_after(error)
+        failure = self.failures.setdefault((failure.plugin, failure.text), failure)
+        return Unfit(Reason.PLUGIN_FAILED, failure.sentence)
+
+    def failure_after(self, error: BaseException) -> PluginFailure:
+        """Whose failure an error is. Raises one that came from no plugin."""
         name = culprit(error.__traceback__, self._plugins)
         if name is None:
             raise error
-        failure = failure_of(name, error)
-        failure = self.failures.setdefault((name, failure.text), failure)
-        return Unfit(Reason.PLUGIN_FAILED, failure.sentence)
+        return failure_of(name, error)
 
     # Orders: the first plugin that sees a difference decides; age and name break ties. One that fails sees none.
 
@@ -390,7 +394,7 @@ class Tiers:
         for plugin in self._all(QueueBooks):
             try:
                 books = plugin.queue_books(queue)
-            except Exception as error:
+            except FAILURES as error:
                 log.warning("books of a scheduler plugin left out", plugin=type(plugin).__name__, error=error)
                 continue
             if books:
@@ -401,7 +405,7 @@ class Tiers:
         for plugin in self._all(Measured):
             try:
                 told = list(plugin.figures())
-            except Exception as error:
+            except FAILURES as error:
                 log.warning("figures of a scheduler plugin left out", plugin=type(plugin).__name__, error=error)
                 continue
             yield from told
