@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from hekla.api.kinds import EVENT
-from hekla.scheduler.config import Config, parse_config
+from hekla.scheduler.config import Config, ConfigError, parse_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.scheduler import SchedulerSettings
 from hekla.scheduler.trial.miniature import Miniature
@@ -330,6 +331,57 @@ def test_a_call_that_takes_too_long_is_ended(tmp_path: Path, hang: str) -> None:
         plan = found.cycle()
     assert [(failure.plugin, failure.text) for failure in plan.failures] == [("rogue", "a call took longer than 0.2 s")]
     assert not plan.placements
+
+
+HANG = """
+import time
+while True:
+    try:
+        time.sleep(1)
+    except Exception:
+        pass
+"""
+HANGING_CHECK = """
+import time
+from hekla.scheduler.extension import *
+
+class Rogue(SchedulerPlugin):
+    ARGUMENTS = {"patience": Argument(int, 0, time.sleep)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "problem"),
+    [
+        (HANG, "{}", "plugin 'rogue' cannot be loaded: TooLong: not done after 0.2 s"),
+        (HANGING_CHECK, "{patience: 60}", "arguments.patience: cannot be judged: TooLong: not done after 0.2 s"),
+    ],
+)
+def test_loading_that_takes_too_long_is_ended(tmp_path: Path, text: str, arguments: str, problem: str) -> None:
+    (tmp_path / "rogue.py").write_text(text)
+    conf = CONF.replace("{name: rogue}", f"{{name: rogue, arguments: {arguments}}}")
+    with Watchdog(0.02).over_loading(), pytest.raises(ConfigError) as raised:
+        parse_config(conf, plugins_dir=tmp_path)
+    (told,) = raised.value.problems
+    assert told.endswith(problem)
+
+
+def test_a_plugin_that_never_comes_to_an_end_of_loading_leaves_the_old_configuration_in_force(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text(CONF.replace(", {name: rogue}", ""))
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "rogue.py").write_text(HANG)
+
+    async def script(stage: Stage) -> None:
+        await stage.add({"nodes": [{"name": "n1", "cpu": 8}]})
+        stage.start(SchedulerSettings(conf=tmp_path / "conf", plugin_seconds=0.02))
+        await asyncio.sleep(5)
+        (tmp_path / "conf").write_text(CONF)
+        await asyncio.sleep(5)
+        await stage.add({"groups": [{"name": "a", "min": 3, "pods": [{}, {}, {}]}]})
+        await stage.until_bound(*MEMBERS)
+        await stage.stop()
+
+    on_stage(script)
 
 
 def test_many_slow_calls_are_too_slow_together(tmp_path: Path) -> None:

@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
-# What somebody else's code raises and we survive. One that ends the program has its own in mind, not ours.
-FAILURES = (Exception, SystemExit)
+
+class TooLong(BaseException):
+    """Raised in a plugin that is being loaded, and does not come to an end. Not an Exception, as below."""
+
+
+# What comes out of somebody else's code and we survive. Who ends the program there has its own in mind, not ours.
+FAILURES = (Exception, SystemExit, TooLong)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from hekla.log import get_logger
 from hekla.metrics import serving_metrics, tell_whether_leading
 from hekla.scheduler.admissions import Admissions
 from hekla.scheduler.binder import Binder
+from hekla.scheduler.blame import TooLong
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
 from hekla.scheduler.cycle import run_cycle
@@ -98,7 +99,8 @@ class _Scheduler:
         self._rng = rng
         self._settings = settings
         self._executor = executor
-        self._configuration = _Configuration(settings.conf, settings.plugins_dir)
+        self._watchdog = Watchdog(settings.plugin_seconds)
+        self._configuration = _Configuration(settings.conf, settings.plugins_dir, self._watchdog)
         self._cache = Cache(
             scheduler_names=settings.scheduler_names,
             default_queue=settings.default_queue,
@@ -107,7 +109,6 @@ class _Scheduler:
         )
         self._recorder = Recorder(client, settings.scheduler_names[0], clock=clock, rng=rng)
         self._admissions = Admissions(client)
-        self._watchdog = Watchdog(settings.plugin_seconds)
         self._failures = Failures(clock)
         self._metrics = SchedulerMetrics(clock) if settings.metrics_address else None
         self._last_plan: Plan | None = None  # for those who ask why, where anybody can
@@ -291,14 +292,15 @@ class _Feed:
 class _Configuration:
     """The configuration in force: the file's, read again when it changed, or the last one that was right."""
 
-    def __init__(self, path: Path | None, plugins_dir: Path | None) -> None:
+    def __init__(self, path: Path | None, plugins_dir: Path | None, watchdog: Watchdog) -> None:
         self._path = path
         self._plugins_dir = plugins_dir
+        self._watchdog = watchdog
         self._seen: tuple[int, int, int] | None = None
         self._config = default_config()
         if path is not None:
             # A wrong file at start is the person's to see at once; later it must not take a running scheduler down.
-            self._config = read_config(path, plugins_dir)
+            self._config = self._read(path)
             self._seen = self._stamp(path)
 
     def has_changed(self) -> bool:
@@ -309,11 +311,18 @@ class _Configuration:
             return self._config
         self._seen = self._stamp(self._path)
         try:
-            self._config = read_config(self._path, self._plugins_dir)
+            self._config = self._read(self._path)
             log.info("configuration read", path=self._path)
         except (OSError, ConfigError) as error:
             log.error("configuration not used, the last one stays in force", path=self._path, error=error)
         return self._config
+
+    def _read(self, path: Path) -> Config:
+        try:
+            with self._watchdog.over_loading():
+                return read_config(path, self._plugins_dir)
+        except TooLong as error:
+            raise ConfigError(str(path), [str(error)]) from None
 
     @staticmethod
     def _stamp(path: Path) -> tuple[int, int, int] | None:
