@@ -160,6 +160,14 @@ def test_every_flag_of_upstreams_scheduler_is_known() -> None:
     assert set(SCHEDULER_FLAGS.split()) <= known
 
 
+@pytest.mark.parametrize("flag", ["--schedule-period", "--plugin-budget", "--leader-elect-retry-period"])
+@pytest.mark.parametrize("value", ["0", "0s", "-1s"])
+def test_a_pause_or_a_budget_of_nothing_is_refused(flag: str, value: str) -> None:
+    refused = CliRunner().invoke(hekla, ["scheduler", f"{flag}={value}"])
+    assert refused.exit_code == 2
+    assert f"{value!r} is no time at all: it must be above zero" in refused.output
+
+
 def test_nodes_are_not_divided_among_schedulers() -> None:
     invoke = CliRunner().invoke
     assert invoke(hekla, ["scheduler", "--scheduler-sharding-mode=none", "--version"]).exit_code == 0

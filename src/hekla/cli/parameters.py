@@ -23,7 +23,7 @@ def output_option(*forms: str) -> Callable[[_Function], _Function]:
 
 
 class Duration(click.ParamType[float]):
-    """Go's `500ms`, `1s`, `5m`; given in seconds."""
+    """Go's `500ms`, `1s`, `5m`, anything above zero; given in seconds."""
 
     name = "duration"
 
@@ -31,6 +31,10 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return parse_duration(str(value))
+            seconds = parse_duration(str(value))
         except InvalidDuration:
             self.fail(f"{value!r} is not a duration such as 500ms, 1s or 5m", param, ctx)
+        if seconds <= 0:
+            # What is done again and again would be done without a pause.
+            self.fail(f"{value!r} is no time at all: it must be above zero", param, ctx)
+        return seconds
