@@ -66,8 +66,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "scheduler-metrics.md"
 
 
 @contextlib.asynccontextmanager
-async def scheduling(folder: Path) -> AsyncIterator[tuple[Stage, int]]:
-    (folder / "conf").write_text(CONF)
+async def scheduling(folder: Path, conf: str = CONF) -> AsyncIterator[tuple[Stage, int]]:
+    (folder / "conf").write_text(conf)
     port = free_port()
     app = build_app(MemoryStore(SystemClock()), clock=SystemClock(), rng=random.Random(0))
     await app.start()
@@ -76,7 +76,8 @@ async def scheduling(folder: Path) -> AsyncIterator[tuple[Stage, int]]:
         await stage.client.create(kinds.CUSTOM_RESOURCE_DEFINITION, definition)
     made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
     await stage.client.create(kinds.PRIORITY_CLASS, made)
-    stage.start(SchedulerSettings(conf=folder / "conf", metrics_address=f"127.0.0.1:{port}"))
+    address = f"127.0.0.1:{port}"
+    stage.start(SchedulerSettings(conf=folder / "conf", metrics_address=address, plugin_seconds=0.5))
     try:
         yield stage, port
     finally:
@@ -243,6 +244,35 @@ def test_a_plugin_that_tells_nonsense_does_not_spoil_the_page(body: str, tmp_pat
     metrics = SchedulerMetrics(SystemClock())
     metrics.cycle_done(world.cycle(), Timings(None), 0.0)
     assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "default"}) == 1
+
+
+SLOW = """
+import time
+from hekla.scheduler.extension import *
+
+class Slow(SchedulerPlugin, Measured, QueueBooks):
+    def figures(self):
+        time.sleep(600)
+
+    def queue_books(self, queue):
+        time.sleep(600)
+"""
+
+
+def test_a_plugin_that_hangs_when_asked_for_what_it_knows_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "slow.py").write_text(SLOW)
+
+    async def main() -> None:
+        async with scheduling(tmp_path, CONF.replace("{name: conformance}", "{name: slow}")) as (stage, port):
+            await stage.add({"nodes": [{"name": "n1", "cpu": 4}]})
+            await stage.add({"groups": [{"name": "waits", "min": 1, "pods": [{"cpu": 9}]}]})
+            await stage.until(lambda: waiting_groups(port, {"waits"}))
+            assert (await figures(port))["queue_weight"] == {("default",): 1}
+            await stage.add({"groups": [{"name": "fits", "min": 1, "pods": [{"cpu": 1}]}]})
+            await stage.until_bound("fits-t-0")
+
+    asyncio.run(main())
 
 
 def test_groups_that_are_gone_are_forgotten_though_nobody_looks() -> None:

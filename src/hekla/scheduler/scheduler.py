@@ -14,7 +14,8 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,12 @@ from hekla.log import get_logger
 from hekla.metrics import serving_metrics, tell_whether_leading
 from hekla.scheduler.admissions import Admissions
 from hekla.scheduler.binder import Binder
-from hekla.scheduler.blame import TooLong
+from hekla.scheduler.blame import PluginLost, TooLong
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, ConfigError, default_config, read_config
 from hekla.scheduler.cycle import run_cycle
 from hekla.scheduler.failures import RETRY_SECONDS, Failures
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.intake import Door, doors_of, take_in
 from hekla.scheduler.metrics import SchedulerMetrics
 from hekla.scheduler.plan import Plan
@@ -166,7 +168,19 @@ class _Scheduler:
 
     def _decisions(self) -> list[Mapping[str, Any]]:
         """Why each group waits that waits, as of the last cycle."""
-        return self._last_plan.decisions() if self._last_plan is not None else []
+        if self._last_plan is None or self._rules is None:
+            return []
+        try:
+            with self._watchdog.over(self._rules[0]):
+                return self._last_plan.decisions()
+        except PluginLost as error:
+            log.warning("decisions not told", error=error)
+            return []
+
+    def _figures(self, config: Config, plan: Plan) -> list[Figure]:
+        """Of plugins, which are asked when somebody looks: no cycle watches them then."""
+        with self._watchdog.over(config):
+            return list(plan.figures())
 
     def _informers(self) -> list[Informer]:
         unwatched = () if self._settings.priority_classes else (PRIORITY_CLASS,)
@@ -242,7 +256,8 @@ class _Scheduler:
         started, timings = self._clock.monotonic(), Timings(self._clock.monotonic if self._metrics else None)
         plan = await self._decide(snapshot, config, timings)
         if self._metrics is not None:
-            self._metrics.cycle_done(plan, timings, self._clock.monotonic() - started)
+            figures = partial(self._figures, config, plan)
+            self._metrics.cycle_done(replace(plan, figures=figures), timings, self._clock.monotonic() - started)
             self._last_plan = plan
         self._binder.take(plan, generation)
         self._cache.let_in(plan.admitted)

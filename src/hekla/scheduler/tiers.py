@@ -14,7 +14,7 @@ from hekla.scheduler.arrays.blocks import Bounded, OpenLines, best_line
 from hekla.scheduler.arrays.greedy import Following
 from hekla.scheduler.arrays.resources import Flags, Floats, Ints
 from hekla.scheduler.arrays.scores import Standing
-from hekla.scheduler.blame import FAILURES, PluginFailure, culprit, failure_of
+from hekla.scheduler.blame import FAILURES, PluginFailure, PluginLost, culprit, failure_of
 from hekla.scheduler.books import Book
 from hekla.scheduler.extension import (
     GroupEnqueueable,
@@ -394,7 +394,7 @@ class Tiers:
         for plugin in self._all(QueueBooks):
             try:
                 books = plugin.queue_books(queue)
-            except FAILURES as error:
+            except (*FAILURES, PluginLost) as error:
                 log.warning("books of a scheduler plugin left out", plugin=type(plugin).__name__, error=error)
                 continue
             if books:
@@ -405,7 +405,7 @@ class Tiers:
         for plugin in self._all(Measured):
             try:
                 told = list(plugin.figures())
-            except FAILURES as error:
+            except (*FAILURES, PluginLost) as error:
                 log.warning("figures of a scheduler plugin left out", plugin=type(plugin).__name__, error=error)
                 continue
             yield from told
