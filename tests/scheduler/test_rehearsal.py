@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,26 @@ def decide(given: dict[str, Any], config: Config | None = None) -> list[Any]:
 
 def rehearsed(world: Miniature, config: Config | None = None) -> Plan:
     return rehearse(({"apiVersion": API[kind], **obj} for (kind, _), obj in world.objects.items()), config)
+
+
+HANGING = """
+import time
+from hekla.scheduler.extension import *
+
+class Hanging(SchedulerPlugin, NodeFilter):
+    def refusals(self, of):
+        time.sleep(600)
+"""
+
+
+def test_a_plugin_that_hangs_is_what_a_gang_is_said_to_wait_for(tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text(HANGING)
+    plugins = "[{name: gang}, {name: predicates}, {name: hanging}]"
+    config = parse_config(f"actions: allocate\ntiers: [{{plugins: {plugins}}}]", plugins_dir=tmp_path)
+    given = {"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 1, "cpu": 1, "pods": 1}]}
+    (record,) = decide(given, config)
+    assert record["reason"] == "PluginFailed"
+    assert record["sentence"] == "scheduler plugin hanging failed: a call took longer than 2 s"
 
 
 def test_a_gang_without_room_says_what_is_asked_and_what_is_free() -> None:

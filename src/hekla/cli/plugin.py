@@ -30,10 +30,9 @@ from hekla.scheduler.registry import run_file
 from hekla.scheduler.trial.cases import run_case
 from hekla.scheduler.trial.trace import Day, run_day
 from hekla.scheduler.trial.within import Document, as_document, with_plugin, without_plugin
-from hekla.scheduler.watchdog import Watchdog
+from hekla.scheduler.watchdog import BUDGET_SECONDS, Watchdog
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_BUDGET_SECONDS = 2.0
 
 
 @click.group()
@@ -90,7 +89,7 @@ def _try_scheduler_plugin(report: _Report, file: Path, base: Document, cases: li
         click.echo("\ncases")
     for case in cases:
         report.tell(case["name"], _problems_of(partial(_scheduler_case, case, base, file)))
-    day = run_day(config, seed, time.perf_counter, Watchdog(_BUDGET_SECONDS))
+    day = run_day(config, seed, time.perf_counter, Watchdog(BUDGET_SECONDS))
     click.echo(f"\na made-up day: {day.jobs} jobs, {day.pods} pods, {day.cycles} cycles")
     report.tell("nodes never overfull, gangs whole, the same answer twice, no errors", list(day.problems))
     _tell_apart(day, run_day(without_plugin(base, file), seed, time.perf_counter))
@@ -98,7 +97,7 @@ def _try_scheduler_plugin(report: _Report, file: Path, base: Document, cases: li
 
 def _scheduler_case(case: Case, base: Document, file: Path) -> list[str]:
     config = with_plugin(case.get("config", base), file, case.get("arguments") or {})
-    return run_case(case, config, Watchdog(_BUDGET_SECONDS))
+    return run_case(case, config, Watchdog(BUDGET_SECONDS))
 
 
 def _tell_apart(day: Day, without: Day) -> None:

@@ -46,6 +46,7 @@ from hekla.cli.supposing import (
     uncordoned,
     with_capability,
 )
+from hekla.scheduler.blame import PluginFailure
 from hekla.scheduler.config import Config
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.rehearsal import rehearse
@@ -110,7 +111,8 @@ def find_remedies(
 
     `plan` is that of the cluster as it is, which may have the group and its pods among its objects or not yet.
     """
-    scene, trials = Scene.of(cluster, group, pods), Trials(config, now, limit)
+    slow = {failure.plugin: failure for failure in plan.failures if failure.slow}
+    scene, trials = Scene.of(cluster, group, pods), Trials(config, now, limit, slow)
     decision = _decision(plan, group)
     if decision.get("reason") not in MENDABLE or starts(plan, scene):
         return []
@@ -143,11 +145,12 @@ def _looks(decision: Mapping[str, Any]) -> list[_Look]:
 
 
 class Trials:
-    """Rehearsals, as many as may be made."""
+    """Rehearsals, as many as may be made; without the plugins that were too slow already."""
 
-    def __init__(self, config: Config, now: float, most: int) -> None:
+    def __init__(self, config: Config, now: float, most: int, lost: Mapping[str, PluginFailure]) -> None:
         self._config = config
         self._now = now
+        self._lost = lost
         self.left = most
 
     def run(self, scene: Scene) -> Plan | None:
@@ -155,7 +158,7 @@ class Trials:
         if self.left <= 0:
             return None
         self.left -= 1
-        return rehearse(scene.objects, self._config, now=self._now)
+        return rehearse(scene.objects, self._config, now=self._now, lost=self._lost)
 
     def starts(self, scene: Scene) -> bool:
         """Whether the job was seen to start."""

@@ -6,11 +6,12 @@ Others are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hekla.api.kinds import POD, Kind, Obj, kind_of
 from hekla.api.meta import uid_of
 from hekla.api.scheduling import DEFAULT_QUEUE
+from hekla.scheduler.blame import PluginFailure
 from hekla.scheduler.cache import Cache
 from hekla.scheduler.config import Config, default_config
 from hekla.scheduler.cycle import run_cycle
@@ -18,6 +19,7 @@ from hekla.scheduler.intake import NOT_UNDERSTOOD, doors_of, take_in
 from hekla.scheduler.plan import Plan
 from hekla.scheduler.podreading import form_of, queue_gate_of
 from hekla.scheduler.rows import QueueGate
+from hekla.scheduler.watchdog import BUDGET_SECONDS, Watchdog
 
 KINDS: tuple[Kind, ...] = (*doors_of(Cache()), POD)  # whose objects make a difference
 
@@ -29,11 +31,14 @@ def rehearse(
     scheduler_names: Iterable[str] = ("volcano",),
     default_queue: str = DEFAULT_QUEUE,
     now: float = 0.0,
+    lost: Mapping[str, PluginFailure] | None = None,
 ) -> Plan:
     """What the next cycle would decide; nothing is written. `Plan.decisions()` says why each waiting group waits.
 
-    Pods that their queue lets through its gate are through it: the plan is that of the cycle after.
+    Pods that their queue lets through its gate are through it: the plan is that of the cycle after. Plugins that take
+    too long are lost as they are to the scheduler; those in `lost` are known to be, and not asked.
     """
+    config = config or default_config()
     given = list(objects)
     pods = [obj for obj in given if kind_of(obj) == POD]
     at_gates = {uid_of(pod): pod for pod in pods if _stands_at_gate(pod)}
@@ -45,7 +50,8 @@ def rehearse(
         if kind in put:
             take_in(put[kind], obj)
     while True:
-        plan = run_cycle(cache.snapshot("rehearsal", now=now), config or default_config())
+        with Watchdog(BUDGET_SECONDS).over(config):
+            plan = run_cycle(cache.snapshot("rehearsal", now=now), config, lost)
         if not plan.admitted:
             return plan
         for pod in plan.admitted:

@@ -45,7 +45,7 @@ from hekla.scheduler.podfeed import PodFeed
 from hekla.scheduler.rhythm import Rhythm
 from hekla.scheduler.snapshot import Snapshot
 from hekla.scheduler.timings import Timings
-from hekla.scheduler.watchdog import Watchdog
+from hekla.scheduler.watchdog import BUDGET_SECONDS, Watchdog
 
 log = get_logger("scheduler")
 
@@ -68,7 +68,7 @@ class SchedulerSettings:
     in_flight: int = 64  # bindings on their way at a time
     metrics_address: str = ""  # where to serve figures for Prometheus; empty for nowhere
     torn_seconds: float = 20.0  # how long a gang may be bound in part before it is undone
-    plugin_seconds: float = 2.0  # the longest a call of a plugin that is not ours may take
+    plugin_seconds: float = BUDGET_SECONDS  # the longest a call of a plugin that is not ours may take
     queue_gates: bool = False  # whether queues let pods through the scheduling gate that is theirs
     scheduled_events: int = 16  # gangs up to this size get a Scheduled event for each pod, larger ones one in all
 

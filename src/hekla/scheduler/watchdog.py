@@ -20,6 +20,7 @@ from types import FrameType
 from hekla.scheduler.blame import PluginFailure, PluginLost, TooLong
 from hekla.scheduler.config import Config
 
+BUDGET_SECONDS = 2.0  # of one call, where nobody says otherwise
 _KNOCK = signal.SIGVTALRM
 _KNOCKS_PER_CALL = 8  # within the budget of one call
 _CALLS_PER_CYCLE = 5.0  # all calls of a cycle together may take this many times the budget of one
