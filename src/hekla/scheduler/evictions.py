@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from hekla.api.kinds import POD
-from hekla.api.meta import timestamp
+from hekla.api.meta import is_deleting, revision_of, timestamp
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.workqueue import WorkQueue
 from hekla.clock import Clock
-from hekla.errors import ApiError, Disconnected
+from hekla.errors import ApiError, Conflict, Disconnected
 from hekla.log import get_logger
 from hekla.scheduler.plan import Eviction
 from hekla.scheduler.references import group_reference, pod_reference
@@ -71,7 +71,7 @@ class Evictions:
         pod, reason = eviction.pod, eviction.reason
         text = f"Pod is evicted, because of {reason}"
         try:
-            await self._write_eviction(pod, text)
+            await self._tell(pod, text)
             await self._client.delete(POD, pod.name, pod.namespace, uid=pod.uid)
         except (ApiError, Disconnected) as error:
             # Gone already, or refused, or the answer was lost: the watch will tell, or a later cycle decides again.
@@ -86,7 +86,17 @@ class Evictions:
             self._recorder.event(pod_reference(pod), WARNING, _EVICT, text, related=cause)
             self._recorder.event(group_reference(eviction.group.row), NORMAL, _EVICT, reason, related=cause)
 
-    async def _write_eviction(self, pod: Pod, text: str) -> None:
+    async def _tell(self, pod: Pod, text: str) -> None:
+        """What was decided on may be out of date: a pod that is going already is not told to once more."""
+        try:
+            await self._write_eviction(pod, pod.revision, text)
+        except Conflict:
+            live = await self._client.get(POD, pod.name, pod.namespace)
+            if is_deleting(live):
+                raise
+            await self._write_eviction(pod, revision_of(live), text)
+
+    async def _write_eviction(self, pod: Pod, revision: int, text: str) -> None:
         now = timestamp(self._clock.now())
         conditions = [
             {"type": "Ready", "status": "False", "reason": _EVICT, "message": text, "lastTransitionTime": now},
@@ -98,5 +108,6 @@ class Evictions:
                 "lastTransitionTime": now,
             },
         ]
-        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": conditions}}
+        seen = {"uid": pod.uid, "resourceVersion": str(revision)}
+        patch = {"metadata": seen, "status": {"conditions": conditions}}
         await self._client.patch(POD, pod.name, patch, pod.namespace, style=PatchStyle.STRATEGIC, subresource="status")
