@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import deepcopy
 from typing import Any
 
-from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD, SECRET, Kind, Obj
+from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE, POD, SECRET, Kind, Obj
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, Request, Transport
 from hekla.errors import Disconnected, Expired
@@ -228,6 +228,19 @@ def test_a_namespace_is_emptied_and_removed() -> None:
         await asyncio.sleep(2 * QUIET)
         assert await rig.client.find(NAMESPACE, "n") is None
         assert (await rig.client.list(CONFIG_MAP, "n")).items == []
+
+    with_builtins(script)
+
+
+def test_what_was_told_of_a_namespace_goes_with_it() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(NAMESPACE, {"metadata": {"name": "n"}})
+        about = {"kind": "ConfigMap", "name": "a", "namespace": "n"}
+        await rig.client.create(EVENT, {"metadata": {"name": "e", "namespace": "n"}, "involvedObject": about})
+        await rig.client.delete(NAMESPACE, "n")
+        await asyncio.sleep(2 * QUIET)
+        assert await rig.client.find(NAMESPACE, "n") is None
+        assert (await rig.client.list(EVENT, "n")).items == []
 
     with_builtins(script)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hekla.api.kinds import NAMESPACE, Obj
+from hekla.api.kinds import EVENT, NAMESPACE, Obj
 from hekla.api.meta import is_deleting, name_of
 from hekla.errors import NotFound
 from hekla.local.builtins.departing import DepartureController
@@ -24,7 +24,8 @@ class NamespaceController(DepartureController):
         namespace = await self._client.find(NAMESPACE, name)
         if namespace is None or not is_deleting(namespace):
             return
-        kinds = [kind for kind in await discover(self._client) if kind.namespaced]
+        # What is told of the rest while it goes, goes after it.
+        kinds = [*(kind for kind in await discover(self._client) if kind.namespaced), EVENT]
         remaining = [kind.plural for kind in kinds if not await is_emptied(self._client, kind, name)]
         if remaining:
             raise NotEmpty(f"{name}: {', '.join(remaining)} remain")

@@ -14,7 +14,7 @@ _LEFT_OUT = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 async def discover(client: Client) -> list[Kind]:
-    """Every kind that can be listed, watched and deleted, in its group's first version."""
+    """Every kind but Events that can be listed, watched and deleted, in its group's first version."""
     kinds: list[Kind] = []
     for root in ("/api", "/apis"):
         answer = await client.raw("GET", root, headers={"Accept": _AGGREGATED})
