@@ -83,6 +83,38 @@ def test_a_port_that_is_none_is_told_and_the_one_in_its_place_is_compared() -> N
 
 
 @pytest.mark.parametrize(
+    ("plugin", "given", "text"),
+    [
+        ("tensorflow", "--port=-1", "--port: -1 is no port"),
+        ("pytorch", "--port=0", "--port: 0 is no port"),
+        ("pytorch", "--port=70000", "--port: 70000 is no port"),
+        ("ray", "--dashboardPort=65536", "--dashboardPort: 65536 is no port"),
+        ("ray", "--clientServerPort=65536", "--clientServerPort: 65536 is no port"),
+        ("ray", "--port=8265", "--port and --dashboardPort are both 8265, which the head's Service cannot have twice"),
+        (
+            "ray",
+            "--clientServerPort=6379",
+            "--port and --clientServerPort are both 6379, which the head's Service cannot have twice",
+        ),
+    ],
+)
+def test_ports_that_are_none_or_taken_are_told(plugin: str, given: str, text: str) -> None:
+    head = make.task("head", pod={"containers": [make.container("head")]})
+    assert advised({plugin: [given]}, head, make.task("master"), make.task("ps")) == [(plugin, text)]
+
+
+def test_a_port_of_mpi_that_is_none_is_told_before_it_is_compared() -> None:
+    found = advised({"mpi": ["--port=0"], "ssh": []}, make.task("master"), make.task("worker"))
+    assert found[0] == ("mpi", "--port: 0 is no port")
+
+
+@pytest.mark.parametrize("path", ["", "keys", "'/root/.ssh'"])
+def test_a_path_of_the_keys_that_is_not_absolute_is_told(path: str) -> None:
+    text = f'--ssh-key-file-path: "{path}" is no absolute path'
+    assert advised({"ssh": [f"--ssh-key-file-path={path}"]}, make.task("a")) == [("ssh", text)]
+
+
+@pytest.mark.parametrize(
     ("given", "text"),
     [
         ("--ssh-public-key=k", "without --ssh-private-key, --ssh-public-key is not used: a new pair is made"),

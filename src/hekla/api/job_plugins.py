@@ -89,10 +89,14 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
+def is_port(number: int) -> bool:
+    return 0 < number < 65536
+
+
 def ssh_port(ssh: Arguments) -> int:
     """The port that the pods' sshd is looked for at: 22, where the one that was given is none."""
     given = ssh.number("ssh-port")
-    return given if 0 < given < 65536 else DEFAULT_SSH_PORT
+    return given if is_port(given) else DEFAULT_SSH_PORT
 
 
 def parse_arguments(flags: Sequence[Flag], arguments: Sequence[str]) -> Arguments:

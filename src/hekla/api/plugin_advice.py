@@ -7,8 +7,9 @@ an Event, for Jobs that no person created.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 
-from hekla.api.job_plugins import Arguments, ssh_port
+from hekla.api.job_plugins import Arguments, is_port, ssh_port
 from hekla.api.kinds import Obj
 
 # The flags that name tasks, and those of them that the plugin can do nothing without.
@@ -18,6 +19,13 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     "mpi": ("master", "worker"),
     "ray": ("head", "worker"),
     "hcclrank": ("master", "worker"),
+}
+# The flags that are ports, of those who take any number: what becomes of a wrong one is found out late, or by nobody.
+_PORTS: Mapping[str, tuple[str, ...]] = {
+    "tensorflow": ("port",),
+    "pytorch": ("port",),
+    "mpi": ("port",),
+    "ray": ("port", "dashboardPort", "clientPort", "clientServerPort"),
 }
 _INDISPENSABLE: Mapping[str, tuple[str, ...]] = {"pytorch": ("master",), "mpi": ("worker",)}
 
@@ -29,10 +37,14 @@ def advice(spec: Obj, arguments: Mapping[str, Arguments]) -> list[tuple[str, str
     for name in _ROLES:
         if name in arguments:
             found += [(name, text) for text in _about_roles(name, arguments[name], tasks)]
+    for name in _PORTS:
+        if name in arguments and not arguments[name].problem:
+            found += [(name, text) for text in _about_numbers(name, arguments[name])]
     if "pytorch" in arguments:
         found += [("pytorch", text) for text in _about_ranks(arguments["pytorch"], tasks)]
     if "ray" in arguments:
         found += [("ray", text) for text in _about_ray(arguments["ray"], tasks)]
+        found += [("ray", text) for text in _about_ray_ports(arguments["ray"])]
     if "ssh" in arguments:
         found += [("ssh", text) for text in _about_ssh(arguments["ssh"])]
     if {"mpi", "ssh"} <= set(arguments):
@@ -60,6 +72,14 @@ def _about_roles(plugin: str, given: Arguments, tasks: Mapping[str, Obj]) -> Ite
             yield f'no task is named "{given.text(role)}" (--{role})'
 
 
+def _about_numbers(plugin: str, given: Arguments) -> Iterator[str]:
+    for flag in _PORTS[plugin]:
+        number = given.number(flag)
+        # The second name of a port is 0 where it is not used.
+        if not is_port(number) and (number or flag != "clientServerPort"):
+            yield f"--{flag}: {number} is no port"
+
+
 def _about_ranks(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
     name = given.text("master")
     masters = int((tasks.get(name) or {}).get("replicas") or 0)
@@ -82,9 +102,18 @@ def _about_ray(given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:
             yield f'the command of container "{name}" in task "{given.text(role)}" is replaced by "ray start"'
 
 
+def _about_ray_ports(given: Arguments) -> Iterator[str]:
+    client = "clientServerPort" if given.number("clientServerPort") else "clientPort"
+    for one, other in combinations(("port", "dashboardPort", client), 2):
+        if given.number(one) == given.number(other):
+            yield f"--{one} and --{other} are both {given.number(one)}, which the head's Service cannot have twice"
+
+
 def _about_ssh(given: Arguments) -> Iterator[str]:
     if ssh_port(given) != given.number("ssh-port") and not given.problem:
         yield f"--ssh-port: {given.number('ssh-port')} is no port, so {ssh_port(given)} is used"
+    if not given.text("ssh-key-file-path").startswith("/"):
+        yield f'--ssh-key-file-path: "{given.text("ssh-key-file-path")}" is no absolute path'
     if given.text("ssh-public-key") and not given.text("ssh-private-key"):
         yield "without --ssh-private-key, --ssh-public-key is not used: a new pair is made"
     if given.text("ssh-private-key") and not given.text("ssh-public-key"):
