@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from hekla.api.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE
 from hekla.api.meta import name_of, owner_reference
+from hekla.controllers.jobflow import TEMPLATES_TAKE_SECONDS
 from tests import make
 from tests.controllers.bench import Bench, on_bench
 
@@ -103,6 +105,18 @@ def test_a_template_that_is_not_there_is_told() -> None:
         assert [(event["type"], event["reason"]) for event in told] == [("Warning", "TemplateNotFound")]
         assert told[0]["message"] == 'JobTemplate "one" is not there: demo-one waits for it'
         assert told[0]["involvedObject"]["kind"] == "JobFlow"
+
+    on_bench(script)
+
+
+def test_a_template_that_comes_soon_after_its_flow_is_not_missed() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(JOB_FLOW, flow(flows=[{"name": "one"}]))
+        await asyncio.sleep(TEMPLATES_TAKE_SECONDS - 2)
+        await bench.client.create(JOB_TEMPLATE, template("one"))
+        await bench.until(lambda: jobs(bench), "the job is made")
+        await bench.settle()
+        assert "TemplateNotFound" not in {event["reason"] for event in bench.store.objects(EVENT)}
 
     on_bench(script)
 

@@ -28,6 +28,8 @@ from hekla.controllers.runner import Runner
 from hekla.controllers.sources import CREATED_BY_TEMPLATE, FLOW, Sources, owned_in
 from hekla.errors import AlreadyExists, NotFound
 
+# A file may hold a flow before its templates: only after this long is it told that one has not come.
+TEMPLATES_TAKE_SECONDS = 10.0
 CREATED_BY_FLOW = "volcano.sh/createdByJobFlow"
 _SUCCEED, _RUNNING, _FAILED, _PENDING = "Succeed", "Running", "Failed", "Pending"
 _OVER = (_FAILED, "Terminating")
@@ -102,10 +104,10 @@ class JobFlowController:
             await self._delete(key, jobs)
             return None
         if phase != _SUCCEED:
-            made = await self._create_due(key, flow, jobs)
-            if made is None:
+            made, missing = await self._create_due(key, flow, jobs)
+            if missing:
                 # parity: a flow whose template is missing gets no status. The template's coming wakes us.
-                return None
+                return self._tell_of_missing(flow, missing)
             jobs = [*jobs, *made]
         status = flow_status(flow, jobs, self._clock.now())
         if status != flow.get("status"):
@@ -113,17 +115,15 @@ class JobFlowController:
             self.runner.wrote(key, self._flows, written)
         return None
 
-    async def _create_due(self, key: Key, flow: Obj, jobs: list[Obj]) -> list[Obj] | None:
-        """The jobs made; None when a template is missing, which is told: what comes after it waits, too."""
-        made = []
+    async def _create_due(self, key: Key, flow: Obj, jobs: list[Obj]) -> tuple[list[Obj], str]:
+        """The jobs made, and the template that is missing, if one is: what comes after it waits, too."""
+        made: list[Obj] = []
         for name in due_flows(flow, {name_of(job): _phase(job) for job in jobs}):
             template = self._templates.get(name, key.namespace)
             # Our copy may be older than the template.
             template = template or await self._client.find(JOB_TEMPLATE, name, key.namespace)
             if template is None:
-                missing = f'JobTemplate "{name}" is not there: {job_name(flow, name)} waits for it'
-                self._recorder.event(flow, WARNING, "TemplateNotFound", missing)
-                return None
+                return made, name
             job = _job(flow, name, template)
             try:
                 created = await self._client.create(JOB, job)
@@ -135,7 +135,16 @@ class JobFlowController:
                 self._recorder.event(flow, NORMAL, "Created", f"create a job named {name_of(job)}!")
             self.runner.wrote(key, self._jobs, created)
             made.append(created)
-        return made
+        return made, ""
+
+    def _tell_of_missing(self, flow: Obj, template: str) -> float | None:
+        """Tell of a template that is not there, once it has had the time to come; the seconds until then."""
+        age = (self._clock.now() - parse_timestamp(flow["metadata"]["creationTimestamp"])).total_seconds()
+        if age < TEMPLATES_TAKE_SECONDS:
+            return min(TEMPLATES_TAKE_SECONDS - age, TEMPLATES_TAKE_SECONDS)
+        message = f'JobTemplate "{template}" is not there: {job_name(flow, template)} waits for it'
+        self._recorder.event(flow, WARNING, "TemplateNotFound", message)
+        return None
 
     async def _delete(self, key: Key, jobs: list[Obj]) -> None:
         for job in jobs:
