@@ -7,18 +7,23 @@ from collections.abc import Iterator, Mapping
 
 import click
 
+from hekla.cli.go_help import TakesLogFlags, group_help, is_upstreams
+
 _ON = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _OFF = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-class GoCommand(click.Command):
+class GoCommand(TakesLogFlags):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
         return super().parse_args(ctx, _Reading(ctx, options).in_clicks_words(args))
 
 
-class GoGroup(click.Group):
+class GoGroup(TakesLogFlags, click.Group):
     command_class = GoCommand
+
+    def get_help(self, ctx: click.Context) -> str:
+        return group_help(self, ctx) if is_upstreams(ctx) else super().get_help(ctx)
 
 
 class _Reading:

@@ -15,6 +15,7 @@ import sys
 import click
 
 from hekla import __version__
+from hekla.cli.go_help import TakesLogFlags
 from hekla.errors import ApiError, Disconnected, HeklaError, Misuse, told_error
 
 EXIT_FAILED = 1
@@ -62,7 +63,7 @@ SECTIONS = (
 )
 
 
-class LazyGroup(click.Group):
+class LazyGroup(TakesLogFlags, click.Group):
     """A group that knows its commands by name and help line, and imports one only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

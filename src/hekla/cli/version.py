@@ -7,9 +7,10 @@ import platform
 import click
 
 from hekla import __version__
+from hekla.cli.go_help import TakesLogFlags
 
 
-@click.command()
+@click.command(cls=TakesLogFlags)
 def version() -> None:
     """Print the version.
 
