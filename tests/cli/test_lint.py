@@ -237,6 +237,13 @@ def test_values_of_the_wrong_type_are_told_where_they_stand(tmp_path: Path, caps
     ])  # fmt: skip
 
 
+def test_what_the_file_is_warned_about_is_told_beside_its_mistakes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found = lint(tmp_path, job().replace("replicas: 1", "replicas: 1 // one"), capsys)
+    assert (status, found) == (3, [("warning", 10, ""), ("error", 10, "spec.tasks[0].replicas")])
+
+
 def test_a_value_that_cannot_be_read_hides_no_other_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = job(task="policies: [{event: PodFailed, action: AbortJob, timeout: soon}]")
     text = text.replace("minAvailable: 1", "minAvailable: 7")

@@ -33,6 +33,19 @@ def test_a_lone_star_gets_its_remedy(tmp_path: Path) -> None:
         read_manifest(write(tmp_path, "policies:\n  - event: *\n    action: RestartJob\n"))
 
 
+@pytest.mark.parametrize("events", ["*  # any", "[*]", "[PodEvicted, *]", "[*, PodEvicted] # any"])
+def test_a_lone_star_gets_its_remedy_wherever_it_stands(tmp_path: Path, events: str) -> None:
+    with pytest.raises(BadFile, match=r'job\.yaml:2:.*\n  a lone \* .* "\*" in quotes'):
+        read_manifest(write(tmp_path, f"policies:\n  - events: {events}\n    action: RestartJob\n"))
+
+
+def test_slashes_behind_a_value_are_told_to_be_part_of_it(tmp_path: Path) -> None:
+    lines = ["minAvailable: 1 // one", "url: http://a//b", 'quoted: "a // b"', "name: a //b", "args: [1 // 2]"]
+    document = read_manifest(write(tmp_path, "\n".join(lines)))[0]
+    told = "// does not start a comment in YAML, so all of it is the value: write #"
+    assert [warning.partition("job.yaml:")[2] for warning in document.warnings] == [f"1: {told}", f"4: {told}"]
+
+
 def test_a_key_given_twice_is_a_warning_and_the_last_one_counts(tmp_path: Path) -> None:
     document = read_manifest(write(tmp_path, "kind: Job\nname: a\nname: b\n"))[0]
     assert document.obj["name"] == "b"

@@ -69,6 +69,8 @@ async def lint_file(file: str) -> list[Finding]:
     async with offline_cluster(warnings.append) as client:
         # Jobs and pods last: what they name may come after them in the file.
         for document in sorted(documents, key=lambda one: one.obj.get("kind") in (JOB.kind, POD.kind)):
+            # What the file itself is warned about may be what else is wrong.
+            findings += [_told_with_place("warning", file, text) for text in document.warnings]
             findings += await _lint_document(client, document, warnings)
     return sorted(findings, key=lambda finding: finding.line)
 
@@ -89,8 +91,7 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
         return [_finding("error", document, *mistake) for mistake in told] + await _lint_template(
             client, document, kind
         )
-    found = [_told_with_place("warning", document.file, text) for text in document.warnings]
-    found += [_finding("warning", document, *_split(text)) for text in warnings]
+    found = [_finding("warning", document, *_split(text)) for text in warnings]
     if kind is JOB:
         found += [_finding("warning", document, *advice) for advice in advice_for(read_job(made))]
     return found + await _lint_template(client, document, kind)

@@ -22,6 +22,8 @@ _MAX_BYTES = 3 << 20
 _MAX_DEPTH = 100
 _MAX_NODES = 200_000
 _SLASHES = re.compile(r"(^|[\s\"'])//")
+_STAR = re.compile(r"(^|[\s\[,])\*($|[\s\],])")
+_COMMENT = re.compile(r"\s#.*")
 
 FieldPath = tuple[str | int, ...]
 Mistake = tuple[str, str]
@@ -105,7 +107,7 @@ def _remedy(text: str, mark: yaml.Mark | None) -> str:
     for number in (mark.line, mark.line - 1) if mark else ():
         whole = lines[number] if 0 <= number < len(lines) else ""
         line = whole.strip()
-        if line.endswith("*"):
+        if _STAR.search(_COMMENT.sub("", whole)):
             return '\n  a lone * starts an alias in YAML: write "*" in quotes'
         if line == "...":
             return f"\n  line {number + 1}: ... stands for something left out: write it, or remove the line"
@@ -200,12 +202,23 @@ class _Composer:
                     f"{self._source}:{line}: {key!r} is given twice (first on line {first}); the last one counts"
                 )
             self._lines[(*path, key)] = line
-            value = self._value(next(self._events), (*path, key))
+            following = next(self._events)
+            if _looks_commented(following):
+                self._warnings.append(
+                    f"{self._source}:{line}: // does not start a comment in YAML, so all of it is the value: write #"
+                )
+            value = self._value(following, (*path, key))
             if key == "<<" and isinstance(value, dict):
                 values = {**value, **values}
             else:
                 values[key] = value
         return values
+
+
+def _looks_commented(event: Any) -> bool:
+    """Whether a value goes on after slashes that stand where a comment would: without quotes, after a blank."""
+    plain = isinstance(event, yaml.ScalarEvent) and not event.style
+    return plain and " //" in event.value
 
 
 def _size(value: Any) -> int:
