@@ -163,7 +163,7 @@ def _fresh_outcome(
         settling=settling,
         at_rest=at_rest,
         filling=state.invalid is not None and state.invalid.reason is Reason.GANG_NOT_COMPLETE,
-        waiting=_waiting_for_volumes(decision) if awaited else None if settling else _waiting(state, decision),
+        waiting=_waiting_for_volumes(decision) if awaited else None if settling else _waiting(state, phase, decision),
         decision=decision,
     )
 
@@ -181,10 +181,13 @@ def _waiting_for_volumes(decision: dict[str, Any]) -> Waiting:
     return Waiting(decision["reason"], decision["sentence"])
 
 
-def _waiting(state: GroupState, decision: dict[str, Any]) -> Waiting:
+def _waiting(state: GroupState, phase: PodGroupPhase, decision: dict[str, Any]) -> Waiting:
     """The code of a group that waits, and a sentence where no condition has one: a refusal is told in Events only, and
-    what its queue lacks nowhere else."""
-    if not decision:
+    what its queue lacks nowhere else.
+
+    One that runs does not wait, though more pods than it needs may: why these do is told on them.
+    """
+    if not decision or phase is PodGroupPhase.RUNNING:
         return Waiting()
     if state.held_back is not None and not state.refused and not state.errors:
         return Waiting(decision["reason"], decision["sentence"])
