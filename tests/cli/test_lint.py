@@ -100,6 +100,7 @@ def test_the_plugin_that_was_meant_is_suggested(tmp_path: Path, capsys: pytest.C
     ("wrong", "told"),
     [
         (("kind: Job", "kind: Jobs"), "Jobs is not a kind Hekla knows (did you mean batch.volcano.sh/v1alpha1 Job?)"),
+        (("kind: Job", "kind: job"), "job is not a kind Hekla knows (did you mean batch.volcano.sh/v1alpha1 Job?)"),
         (("v1alpha1", "v1"), "Job is not a kind Hekla knows (did you mean batch.volcano.sh/v1alpha1 Job?)"),
         (("kind: Job", "kind: Whale"), "batch.volcano.sh/v1alpha1 Whale is not a kind Hekla knows\n"),
         (("batch.volcano.sh/v1alpha1", "batch/v1"), "job.yaml:1: error: apiVersion: a Job with tasks is Volcano's"),
@@ -260,6 +261,47 @@ def test_a_value_that_cannot_be_read_hides_no_other_mistake(tmp_path: Path, caps
 def test_nothing_is_made_of_a_count_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = job().replace("minAvailable: 1", "minAvailable: 7").replace("replicas: 1", "replicas: seven")
     assert lint(tmp_path, text, capsys) == (3, [("error", 10, "spec.tasks[0].replicas")])
+
+
+def test_neither_misspelt_fields_nor_values_of_the_wrong_type_hide_what_is_wrong_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = job(task="policies: [{event: PodFailled, action: AbortJob}]").replace("replicas: 1", "replicas: seven")
+    text = text.replace("name: example", "name: Ex_ample")
+    text += "              comand: [echo]\n              args: [--epochs, 3]\n"
+    text = text.replace("queue: research", "plugins: {pytroch: []}")
+    status, found = lint(tmp_path, text, capsys)
+    assert (status, found) == (3, [
+        ("error", 4, "metadata.name"),
+        ("error", 7, "spec.plugins.pytroch"),
+        ("error", 10, "spec.tasks[0].replicas"),
+        ("error", 11, "spec.tasks[0].policies[0].event"),
+        ("error", 18, "spec.tasks[0].template.spec.containers[0].comand"),
+        ("error", 19, "spec.tasks[0].template.spec.containers[0].args[1]"),
+    ])  # fmt: skip
+
+
+def test_a_mapping_in_place_of_a_list_is_told_as_that_and_not_by_its_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = job().replace("image: any", "image: any\n              env: {EPOCHS: 3, RATE: 1}")
+    assert lint(tmp_path, text, capsys) == (3, [("error", 18, "spec.tasks[0].template.spec.containers[0].env")])
+    run_program(hekla, ["lint", str(tmp_path / "job.yaml")])
+    assert "env: must be a list, not {'EPOCHS': 3, 'RATE': 1}" in capsys.readouterr().out
+
+
+def test_each_mistake_of_one_template_has_its_own_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job(restart="Nver").replace("- name: main\n              im", "- name: Ma_in\n              im")
+    text += "              volumeMounts: [{name: data, mountPath: /data}]\n"
+    assert lint(tmp_path, text, capsys) == (3, [
+        ("error", 14, "spec.tasks[0].template.spec.restartPolicy"),
+        ("error", 16, "spec.tasks[0].template.spec.containers[0].name"),
+        ("error", 18, "spec.tasks[0].template.spec.containers[0].volumeMounts[0].name"),
+    ])  # fmt: skip
+    run_program(hekla, ["lint", str(tmp_path / "job.yaml")])
+    told = capsys.readouterr().out
+    assert 'supported values: "Always", "OnFailure", "Never" (did you mean \'Never\'?)\n' in told
+    assert "template.spec.restartPolicy" not in told.splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -20,7 +20,8 @@ from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
 
 _WEBHOOK = re.compile(r'^admission webhook "[^"]*" denied the request: ')
 _UNREADABLE = re.compile(r"denied the request: (json: cannot unmarshal|time: |quantities must match)")
-_TEMPLATE = re.compile(r"spec\.task\[(\d+)\]\.(template\S*): (.+?)\.?")
+_TEMPLATE = re.compile(r"spec\.task\[(\d+)\]\.(template\S*: .+?)\.?")
+_NEXT_IN_TEMPLATE = re.compile(r"\. (?=template\S*: )")
 _COUNTS = ("replicas", "minAvailable", "minSuccess")
 _ABOUT_ACTION = "invalid policy action"
 _NOT_ONE_OF = re.compile(r'Unsupported value: "([^"]*)": supported values: (.+)')
@@ -30,24 +31,35 @@ _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 async def all_mistakes(client: Client, kind: Kind, document: Document, error: ApiError) -> list[Mistake]:
     """Everything that is wrong with an object a server refused, in the order of the file.
 
-    A server stops at unknown fields, and then at the schema, before admission is asked, and admission at values it
-    cannot read. So it is asked again without these, and admission's rules are asked here: nobody should have to repair
-    a file three times.
+    A server stops at unknown fields, then at values it cannot read, then at the schema, before admission is asked. So
+    it is asked again without these, and admission's rules are asked here: nobody should have to repair a file three
+    times.
     """
     actions = unknown_actions(document.obj) if kind is JOB else []
-    mistakes = actions + [one for one in mistakes_in(document.obj, error) if not (actions and _ABOUT_ACTION in one[1])]
-    passed_over = [path for what, path in _STRICT.findall(error.message) if what == "unknown"]
-    if _UNREADABLE.search(error.message):
-        passed_over += _left_out(document.obj)
-    rest = deepcopy(document.obj)
-    for path in passed_over:
-        _remove(rest, path)
-    if passed_over:
-        mistakes += _not_told(mistakes, await _further(client, kind, rest))
-    if passed_over or not _WEBHOOK.match(error.message):
-        mistakes += _not_told(mistakes, _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest)))
+    mistakes = actions + [one for one in _told(document.obj, error) if not (actions and _ABOUT_ACTION in one[1])]
+    rest, refused, asked_admission = deepcopy(document.obj), error, _WEBHOOK.match(error.message) is not None
+    uncounted = False
+    while passed_over := [path for path in _passed_over(rest, refused) if _remove(rest, path)]:
+        asked_admission = False
+        uncounted = uncounted or any(path.endswith(_COUNTS) for path in passed_over)
+        refused = await _refusal_of(client, kind, rest)
+        mistakes += _not_told(mistakes, _judgeable(_told(rest, refused), uncounted))
+    if not asked_admission:
+        rules = _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest))
+        mistakes += _not_told(mistakes, _judgeable(rules, uncounted))
     told = dict.fromkeys((path, message + _suggestion(kind, path, message)) for path, message in mistakes)
     return sorted(told, key=lambda mistake: document.line_of(mistake[0]))
+
+
+def _told(obj: Obj, error: ApiError) -> list[Mistake]:
+    """What a refusal says; of a value that is of another shape as a whole, and not its keys to be unknown."""
+    shapes = {parse_field_path(one.path): (one.path, one.message) for one in misread(obj)}
+    found = []
+    for path, message in mistakes_in(obj, error):
+        fields = parse_field_path(path)
+        above = next((shapes[fields[:end]] for end in range(len(fields)) if fields[:end] in shapes), None)
+        found.append(above or (path, message))
+    return list(dict.fromkeys(found))
 
 
 def mistakes_in(obj: Obj, error: ApiError) -> list[Mistake]:
@@ -67,24 +79,29 @@ def mistakes_in(obj: Obj, error: ApiError) -> list[Mistake]:
     return strict or _placed(obj, sentences)
 
 
-def _left_out(obj: Obj) -> list[str]:
-    """The fields that cannot be read, where the rest can be judged without them; without a count it cannot."""
-    found = [one.path for one in misread(obj)]
-    return [] if any(path.endswith(_COUNTS) for path in found) else found
+def _passed_over(obj: Obj, error: ApiError) -> list[str]:
+    """The fields without which a server says what else is wrong."""
+    unreadable = [one.path for one in misread(obj)] if _UNREADABLE.search(error.message) else []
+    return [path for what, path in _STRICT.findall(error.message) if what == "unknown"] + unreadable
 
 
-async def _further(client: Client, kind: Kind, obj: Obj) -> list[Mistake]:
-    """What a server says to the object without what it has refused already."""
+async def _refusal_of(client: Client, kind: Kind, obj: Obj) -> ApiError:
+    """What a server says to the object without what it has refused already; an empty refusal where it is content."""
     try:
         await client.create(kind, obj, field_validation="Ignore", dry_run=True)
     except (Invalid, BadRequest, Forbidden) as further:
-        return mistakes_in(obj, further)
+        return further
     except ApiError:
         pass
-    return []
+    return Invalid("")
 
 
-def _not_told(told: list[Mistake], more: list[Mistake]) -> Iterator[Mistake]:
+def _judgeable(mistakes: Iterable[Mistake], uncounted: bool) -> Iterator[Mistake]:
+    """Without what compares numbers of pods, where one of them could not be read."""
+    return (one for one in mistakes if not (uncounted and any(count in "".join(one) for count in _COUNTS)))
+
+
+def _not_told(told: list[Mistake], more: Iterable[Mistake]) -> Iterator[Mistake]:
     """What is not about a field that something was said about already, as a bad value of a policy is told twice."""
     known = [path for path, _ in told]
     for path, message in more:
@@ -100,14 +117,15 @@ def _parent(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _placed(obj: Obj, sentences: list[str]) -> list[Mistake]:
-    return [_place(obj, sentence) for sentence in sentences]
+def _placed(obj: Obj, sentences: Iterable[str]) -> list[Mistake]:
+    return [mistake for sentence in sentences for mistake in _place(obj, sentence)]
 
 
-def _place(obj: Obj, sentence: str) -> Mistake:
+def _place(obj: Obj, sentence: str) -> list[Mistake]:
     if match := _TEMPLATE.fullmatch(sentence):
-        return f"spec.tasks[{match[1]}].{match[2]}", match[3]
-    return _field_of(obj, sentence), sentence + _missing_dependency(obj, sentence)
+        parts = (part.partition(": ") for part in _NEXT_IN_TEMPLATE.split(match[2]))
+        return [(f"spec.tasks[{match[1]}].{path}", message) for path, _, message in parts]
+    return [(_field_of(obj, sentence), sentence + _missing_dependency(obj, sentence))]
 
 
 def _missing_dependency(job: Obj, sentence: str) -> str:
@@ -182,8 +200,8 @@ def _schema_at(kind: Kind, path: FieldPath) -> dict[str, Any]:
     return place
 
 
-def _remove(obj: Obj, path: str) -> None:
-    """Take a field out of a copy, if it is there."""
+def _remove(obj: Obj, path: str) -> bool:
+    """Take a field out of a copy, of a list what the item says: the others keep their places. Whether it was there."""
     *parents, last = parse_field_path(path)
     place: object = obj
     for part in parents:
@@ -192,6 +210,8 @@ def _remove(obj: Obj, path: str) -> None:
         elif isinstance(place, list) and isinstance(part, int) and part < len(place):
             place = place[part]
         else:
-            return
-    if isinstance(place, dict):
-        place.pop(last, None)
+            return False
+    if isinstance(place, list) and isinstance(last, int) and last < len(place):
+        place[last] = None
+        return True
+    return isinstance(place, dict) and place.pop(last, None) is not None

@@ -150,8 +150,8 @@ def document_problems(document: Document) -> list[Mistake]:
 
 def _unknown_kind(version: str, name: str) -> str:
     known = VOLCANO_KINDS + BUILT_IN_KINDS
-    close = difflib.get_close_matches(name, [kind.kind for kind in known], n=1, cutoff=_LIKENESS)
-    versions = [kind.api_version for kind in known if kind.kind in close]
-    nearest = difflib.get_close_matches(version, versions, n=1, cutoff=0.0)
-    meant = f" (did you mean {nearest[0]} {close[0]}?)" if nearest else ""
+    close = difflib.get_close_matches(name.lower(), [kind.kind.lower() for kind in known], n=1, cutoff=_LIKENESS)
+    found = {kind.api_version: kind.kind for kind in known if kind.kind.lower() in close}
+    nearest = difflib.get_close_matches(version, found, n=1, cutoff=0.0)
+    meant = f" (did you mean {nearest[0]} {found[nearest[0]]}?)" if nearest else ""
     return f"{version} {name} is not a kind Hekla knows{meant}"
