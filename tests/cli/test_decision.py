@@ -8,7 +8,7 @@ import pytest
 
 from hekla.cli.decision import print_decision
 
-CPU = {"name": "cpu", "asked": "4", "held": "6", "letIn": "0", "deserved": "6"}
+CPU = {"name": "cpu", "asked": "4", "held": "6", "deserved": "6"}
 DECISION: dict[str, Any] = {
     "group": {"namespace": "default", "name": "train-1"},
     "queue": "q",
@@ -36,10 +36,10 @@ def test_the_arithmetic_of_queues_has_a_dash_where_there_is_no_limit(capsys: pyt
 def test_what_groups_have_asked_for_that_were_let_in_is_part_of_the_arithmetic(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    queues = [{"name": "q", "resources": [{**CPU, "letIn": "2", "limit": "8", "left": "2"}]}]
+    queues = [{"name": "q", "resources": [{**CPU, "letIn": "2", "limit": "9", "left": "1"}]}]
     assert lines({**DECISION, "queues": queues}, capsys) == [
         "QUEUE RESOURCE JOB ASKS HELD LET IN DESERVED LIMIT LEFT",
-        "q cpu 4 6 2 6 8 2",
+        "q cpu 4 6 2 6 9 1",
     ]
 
 

@@ -70,6 +70,7 @@ def test_a_plan_that_fits_says_what_the_queue_has_left_then() -> None:
     assert queue["name"] == "default"
     (cpu,) = (part for part in queue["resources"] if part["name"] == "cpu")
     assert (cpu["asked"], cpu["held"], cpu["left"]) == ("4", "4", "4")
+    assert "letIn" not in cpu, "it would hold what it was let in for"
 
 
 async def add_node(client: Client, name: str, cpu: str) -> None:

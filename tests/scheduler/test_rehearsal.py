@@ -273,6 +273,28 @@ def test_what_a_queue_holds_and_may_hold_stands_beside_what_is_asked() -> None:
     }  # fmt: skip
 
 
+def test_what_is_left_for_who_may_not_enter_is_what_those_inside_leave_of_the_limit() -> None:
+    given = {
+        "nodes": [{"name": "n1", "cpu": 8}],
+        "queues": [{"name": "q", "capability": {"cpu": 5}}],
+        "groups": [
+            # Two that it holds beyond its minimum do not keep others out.
+            {"name": "runs", "queue": "q", "min": 1, "needs": {"cpu": 1}, "cpu": 1, "node": "n1", "pods": 3,
+             "phase": "Running"},
+            {"name": "inside", "queue": "q", "needs": {"cpu": 2}, "cpu": 2, "pods": 1, "selector": {"no": "such"},
+             "phase": "Inqueue"},
+            {"name": "waits", "queue": "q", "needs": {"cpu": 3}, "phase": "Pending"},
+        ],
+    }  # fmt: skip
+    records = decide(given, short_config("enqueue, allocate", [["gang", "predicates", "capacity"]]))
+    told = {record["group"]["name"]: record for record in records}
+    assert "cpu: 3 asked, 2 left" in told["waits"]["sentence"]
+    assert [told["waits"]["queues"][0]["resources"][0][key] for key in ("held", "letIn", "left")] == ["3", "2", "2"]
+    # For who is inside only what is held counts.
+    assert "letIn" not in told["inside"]["queues"][0]["resources"][0]
+    assert told["inside"]["queues"][0]["resources"][0]["left"] == "2"
+
+
 def test_the_queues_above_are_told_of_as_well() -> None:
     tiers = [["gang", "predicates", {"name": "capacity", "enableHierarchy": True}]]
     given = {

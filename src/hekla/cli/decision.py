@@ -54,8 +54,8 @@ def print_queues(standing: Mapping[str, Any]) -> None:
     parts = [(queue["name"], part) for queue in standing.get("queues", ()) for part in queue["resources"]]
     if not parts:
         return
-    # Groups that were let in and do not hold it yet stand in the way of others as well, where there are any.
-    awaited = any(part["letIn"] != "0" for _, part in parts)
+    # Groups that were let in and do not hold it yet stand in the way of who is not, where there are any.
+    awaited = any(part.get("letIn", "0") != "0" for _, part in parts)
     columns = {title: key for title, key in _QUEUE_COLUMNS.items() if awaited or key != "letIn"}
     click.echo()
     print_table(

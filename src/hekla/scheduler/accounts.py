@@ -67,7 +67,8 @@ class Account:
         return Unfit(Reason.QUEUE_OVER_QUOTA, message, f"queue {self.queue.name}: {sums}")
 
     def book(self, columns: Columns) -> Book:
-        amounts = zip(columns.names, self.allocated, self.entered.tolist(), self.deserved, self.ceiling.tolist())
+        entered, elastic, ceiling = self.entered.tolist(), self.elastic.tolist(), self.ceiling.tolist()
+        amounts = zip(columns.names, self.allocated, entered, elastic, self.deserved, ceiling)
         return Book(self.queue.name, tuple(Entry(*one) for one in amounts if one[0] != PODS))
 
     def figures(self, columns: Columns) -> Iterator[Figure]:

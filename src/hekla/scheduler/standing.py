@@ -35,6 +35,7 @@ class Standing:
         self._session = session
         self._tiers = tiers
         self._waiting = tuple(waiting)
+        self._outside = frozenset(state.group.row.key for state in self._waiting if state.refused)
         self._lines: dict[str, _Line] = {}
 
     def __call__(self, group: Group) -> dict[str, Any]:
@@ -43,17 +44,20 @@ class Standing:
         if queue is None:
             return {}
         asked = self._asked(group)
-        books = (self._record(book, asked) for book in self._tiers.queue_books(queue))
+        outside = group.row.key in self._outside
+        books = (self._record(book, asked, outside=outside) for book in self._tiers.queue_books(queue))
         return {"queues": [record for record in books if record["resources"]], "ahead": self._ahead(group, queue)}
 
-    def _record(self, book: Book, asked: Floats) -> dict[str, Any]:
+    def _record(self, book: Book, asked: Floats, *, outside: bool) -> dict[str, Any]:
         """The part of a book that is about what the group asks for."""
         index = self._session.snapshot.columns.index
         wanted = [(entry, float(asked[index[entry.resource]])) for entry in book.entries]
         return {
             "name": book.queue,
             "resources": [
-                {**entry.record(), "asked": show_amount(entry.resource, amount)} for entry, amount in wanted if amount
+                {**entry.record(outside=outside), "asked": show_amount(entry.resource, amount)}
+                for entry, amount in wanted
+                if amount
             ],
         }
 
