@@ -21,6 +21,7 @@ from hekla.cli.output import print_table, printable_lines, style
 from hekla.cli.progress import phase_of, retries_of
 from hekla.cli.run_wish import RunWish
 from hekla.cli.submit import namespace_flag
+from hekla.cli.unseen_files import unseen_files
 from hekla.local.running import inspect
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Ending:
             click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
             if self._wish.own_files and (told := unused_images(follower.pods())):
                 click.echo(f"note: {told}", err=True)
+            if (self._private or self._connection.local_layout()) and (unseen := unseen_files(follower.pods())):
+                click.echo(printable_lines(f"note: {unseen}"), err=True)
         _tell_usage(job, follower.past)
         self._suggest(retried=bool(retries_of(job)))
         return status
