@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
-from hekla.cli.progress import dependency_reason, failures, predecessor_reason, task_rows, told_reason, waiting_reason
+from hekla.cli.progress import (
+    dependency_reason,
+    failures,
+    predecessor_reason,
+    queue_reason,
+    task_rows,
+    told_reason,
+    waiting_reason,
+)
 from tests import make
 
 UNSCHEDULABLE = {
@@ -33,6 +41,16 @@ def test_a_group_that_may_not_enter_has_its_sentence_beside_the_code() -> None:
 def test_a_group_of_another_scheduler_has_its_condition() -> None:
     assert waiting_reason(group({}, UNSCHEDULABLE), []) == ("NotEnoughResources", UNSCHEDULABLE["message"])
     assert waiting_reason(group({}, UNSCHEDULABLE, {"type": "Scheduled", "status": "True"}), []) == ("", "")
+
+
+def test_a_queue_that_is_not_there_has_to_be_made_and_the_default_one_is_made_by_controllers() -> None:
+    job = make.job("demo", make.task())
+    named, default = ({"spec": {**job["spec"], "queue": name}} for name in ("research", "default"))
+    assert queue_reason(named, {"research"}, []) == ("", "")
+    assert queue_reason(named, {"default"}, [])[1].startswith("queue research does not exist: make it")
+    assert queue_reason(default, (), [])[1] == (
+        "queue default does not exist: `hekla controllers` makes it; does nobody run them?"
+    )
 
 
 def test_without_a_group_nothing_is_known_yet() -> None:

@@ -16,6 +16,7 @@ from tests.eventually import eventually
 pytestmark = pytest.mark.cluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hello-gang" / "job.yaml"
+QUEUE = "spec:\n  queue: nowhere"
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,20 @@ def test_hekla_run_runs_the_gang_to_its_end(cluster: ControlPlane) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the sum of our ranks is 3") == 3
     kubectl(cluster, "delete", "vcjob", "hello-gang", "--wait")
+
+
+def test_a_run_in_a_queue_that_is_not_there_says_so_where_no_webhook_does(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(EXAMPLE.read_text().replace("name: hello-gang", "name: lost").replace("spec:", QUEUE, 1))
+    run = [HEKLA, "run", "--detach", file, "--kubeconfig", cluster.kubeconfig]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=180)
+    assert (done.returncode, done.stdout) == (0, "job.batch.volcano.sh/lost submitted\n")
+    assert done.stderr == (
+        "warning: QueueUnusable: queue nowhere does not exist: make it, or name another in a new job\n"
+    )
+    kubectl(cluster, "delete", "vcjob", "lost", "--wait")
 
 
 def test_kubectl_sees_the_job_as_people_know_it(cluster: ControlPlane) -> None:

@@ -14,6 +14,7 @@ from hekla.api.core import PodPhase
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, is_deleting, is_owned_by, name_of, parse_timestamp
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION, Reason
+from hekla.api.scheduling import DEFAULT_QUEUE
 from hekla.cli.output import duration
 
 # Container reasons that mean "this will not start by waiting".
@@ -151,10 +152,13 @@ def queue_reason(job: Obj, queues: Collection[str] | None, pods: Sequence[Obj]) 
 
     `queues` are the names of all there are, None when that is not known.
     """
-    queue = str(job["spec"].get("queue") or "default")
+    queue = str(job["spec"].get("queue") or DEFAULT_QUEUE)
     if queues is None or queue in queues or _has_started(pods):
         return "", ""
-    return str(Reason.QUEUE_UNUSABLE), f"queue {queue} does not exist: make it, or name another in a new job"
+    remedy = "make it, or name another in a new job"
+    if queue == DEFAULT_QUEUE:
+        remedy = "`hekla controllers` makes it; does nobody run them?"
+    return str(Reason.QUEUE_UNUSABLE), f"queue {queue} does not exist: {remedy}"
 
 
 def _has_started(pods: Sequence[Obj]) -> bool:

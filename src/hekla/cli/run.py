@@ -160,6 +160,8 @@ class _Run:
                 await refuse_second_of_name(client, self._documents, self._connection, flags=self._wish.flags)
             # 2. From here on there is a job, of which something is to be said however this ends.
             job = await submit_all(client, self._documents, self._connection.namespace, flags=self._wish.flags)
+            if not self._private and self._connection.local_layout() is None:
+                await _warn_of_queue(client, job)
             private = self._private is not None
             self._ending = Ending(self._connection, self._wish, job, private=private, started=self._started)
             if self._wish.detach:
@@ -222,6 +224,16 @@ class _Run:
     def _interrupt(self, following: asyncio.Task[Obj]) -> None:
         self._interrupted = True
         following.cancel()
+
+
+async def _warn_of_queue(client: Client, job: Obj) -> None:
+    """Where no webhook refuses a job whose queue is not there, nobody looks at it, nor says so."""
+    from hekla.cli.named import queue_names
+    from hekla.cli.progress import queue_reason, told_reason
+
+    code, sentence = queue_reason(job, await queue_names(client), [])
+    if code:
+        click.echo(f"warning: {told_reason(code, sentence)}", err=True)
 
 
 def _open_display(*, quiet: bool) -> Display:
