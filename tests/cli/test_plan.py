@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
 from hekla.api.kinds import JOB, NODE, POD, POD_GROUP, PRIORITY_CLASS
 from hekla.api.meta import owner_reference, uid_of
+from hekla.apiserver.app import build_app
+from hekla.apiserver.store.memory import MemoryStore
 from hekla.cli.manifest import Document
 from hekla.cli.plan import plan_job, print_plan
+from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
+from hekla.clock import SystemClock
+from hekla.local.bootstrap import install_crds
 from hekla.local.offline import offline_cluster
 from hekla.scheduler.config import default_config
 from hekla.scheduler.trial.miniature import short_config
@@ -71,6 +77,26 @@ def test_a_plan_that_fits_says_what_the_queue_has_left_then() -> None:
     (cpu,) = (part for part in queue["resources"] if part["name"] == "cpu")
     assert (cpu["asked"], cpu["held"], cpu["left"]) == ("4", "4", "4")
     assert "letIn" not in cpu, "it would hold what it was let in for"
+
+
+def test_a_queue_that_is_not_there_is_told_where_no_webhook_refuses_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    async def planned() -> dict[str, Any]:
+        clock = SystemClock()
+        app = build_app(MemoryStore(clock), clock=clock, rng=random.Random(0))
+        await app.start()
+        async with Client(InProcessTransport(app)) as client:
+            await install_crds(client)
+            job = make.new_job("train", make.task("worker", 2), queue="nowhere", minAvailable=2)
+            return await plan_job(client, Document(job, "job.yaml", 1), default_config())
+
+    answer = asyncio.run(planned())
+    assert not answer["fits"]
+    print_plan(answer)
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "train would wait: QueueUnusable",
+        "  queue nowhere does not exist: make it, or name another in a new job",
+    ]
 
 
 async def add_node(client: Client, name: str, cpu: str) -> None:

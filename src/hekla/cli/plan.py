@@ -21,9 +21,11 @@ from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.decision import print_decision, print_queues, print_victims
 from hekla.cli.main import EXIT_UNPLACEABLE
 from hekla.cli.manifest import Document, read_manifest
+from hekla.cli.named import queue_names
 from hekla.cli.output import print_table
 from hekla.cli.parameters import output_option
 from hekla.cli.planned import as_if_stored, nameless, planned_pods
+from hekla.cli.progress import queue_reason
 from hekla.cli.rehearse import (
     decision_about,
     effective_config,
@@ -82,6 +84,10 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
     result = rehearsed.plan
     victims = _victims(result, group, jobs_by_group(cluster))
     bindings = result.bindings() | ({one.pod.uid: one.node for one in result.promises} if victims else {})
+    decision = dict(decision_about(result, name_of(group), namespace_of(group), cluster))
+    if not decision:
+        code, sentence = queue_reason(job.obj, await queue_names(client), [])
+        decision = {"reason": code, "sentence": sentence} if code else {}
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
     return {
         "job": job.key.name,
@@ -92,7 +98,7 @@ async def plan_job(client: Client, document: Document, config: Config) -> dict[s
         "victims": victims,
         "waiting": [name_of(pod) for pod in pods if name_of(pod) not in placed],
         "queues": _queues(result, group),
-        "decision": dict(decision_about(result, name_of(group), namespace_of(group), cluster)),
+        "decision": decision,
         "remedies": await remedies_for(rehearsed, group, pods),
     }
 
