@@ -378,6 +378,9 @@ def test_it_is_known_who_has_to_leave_for_whom_and_who_gets_the_room() -> None:
     assert eviction.contender is not None
     assert eviction.contender.row.key.name == "urgent"
     assert [(promise.pod.name, promise.node) for promise in plan.promises] == [("urgent-t-0", "n1")]
+    told = {decision["group"]["name"]: decision for decision in plan.decisions()}["urgent"]
+    assert told["reason"] == "WaitingForRoom"
+    assert told["sentence"] == "1 pod starts on n1 once those that are being stopped there are gone"
 
 
 def test_room_that_is_promised_to_the_gang_itself_is_not_called_taken() -> None:

@@ -39,6 +39,7 @@ from hekla.scheduler.tiers import Tiers
 NORMAL, WARNING = "Normal", "Warning"
 _SCHEDULED_REASON = "tasks in gang are ready to be scheduled"
 _STATUS_TEXTS = tuple(status.text for status in PodStatus)
+_MOST_NODES = 3  # named where pods will go
 _IS_WAITING = among((PodStatus.PENDING, PodStatus.ALLOCATED, PodStatus.PIPELINED))
 
 
@@ -404,6 +405,8 @@ def _sentence(
     said = [unfit.sentence for unfit in objections if unfit is not None]
     if said:
         return "; ".join(said)
+    if reason is Reason.WAITING_FOR_ROOM and state.node is not None:
+        return _promised(session, state.node[are(state.status, PodStatus.PIPELINED)])
     if error is not None:
         lacking = [
             f"{item['name']}: a pod asks for {item['wanted']}, {_most(item)}" for item in resources if not item["fits"]
@@ -416,6 +419,14 @@ def _sentence(
         gated = int(np.count_nonzero(state.group.gated & are(state.status, PodStatus.PENDING)))
         return f"{gated} of {len(state.group.pods)} pods are held by scheduling gates"
     return group_text(state, _is_ready(state))
+
+
+def _promised(session: Session, lines: Ints) -> str:
+    """Where pods go that wait for others to leave."""
+    nodes = [session.snapshot.nodes.rows[line].name for line in np.unique(lines[lines >= 0]).tolist()]
+    named = ", ".join([*nodes[:_MOST_NODES], *(["…"] if nodes[_MOST_NODES:] else [])])
+    noun = "pod starts" if len(lines) == 1 else "pods start"
+    return f"{len(lines)} {noun} on {named} once those that are being stopped there are gone"
 
 
 def _short_of(session: Session, state: GroupState, objection: Unfit) -> str:
