@@ -33,6 +33,12 @@ def test_the_arithmetic_of_queues_has_a_dash_where_there_is_no_limit(capsys: pyt
     ]
 
 
+def test_amounts_of_memory_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = {"name": "memory", "asked": "192Mi", "held": "0", "deserved": "1288490189", "limit": "24684092Ki"}
+    (_, told) = lines({**DECISION, "queues": [{"name": "q", "resources": [{**memory, "left": "24684092Ki"}]}]}, capsys)
+    assert told == "q memory 192Mi 0 1.2Gi 23.5Gi 23.5Gi"
+
+
 def test_what_groups_have_asked_for_that_were_let_in_is_part_of_the_arithmetic(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -244,10 +244,12 @@ def status(cluster: ClusterOptions, output: str) -> int:
     ]
     print_table(["COMPONENT", "PID", "STATUS", "RESTARTS"], rows)
     if nodes:
+        from hekla.cli.usage import readable_amount
+
         click.echo()
         columns = ["name", "status", "cpu", "memory", *(["gpus"] if any(n["gpus"] for n in nodes) else []), "pods"]
         headers = ["NODE", *(column.upper() for column in columns[1:])]
-        print_table(headers, [[node[column] for column in columns] for node in nodes])
+        print_table(headers, [[readable_amount(column, str(node[column])) for column in columns] for node in nodes])
         for note in dict.fromkeys(note for node in nodes for note in node["notes"]):
             click.echo(f"\nnote: {note}")
     return 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from hekla.api.reasons import Reason
 from hekla.cli.output import print_table
+from hekla.cli.usage import readable_amount
 
 _ABOUT_AMOUNTS = (Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_OVER_QUOTA, Reason.WAITING_FOR_ROOM)
 _NODE_COLUMNS = {
@@ -42,8 +43,7 @@ def print_decision(decision: Mapping[str, Any]) -> None:
         print_table(["SUBGROUP", "PODS NEEDED", "PODS PLACED"], rows)
     if decision.get("resources"):
         click.echo()
-        rows = [[part.get(key, "") for key in _NODE_COLUMNS.values()] for part in decision["resources"]]
-        print_table([*_NODE_COLUMNS], rows)
+        print_table([*_NODE_COLUMNS], [_cells(part, _NODE_COLUMNS.values(), "") for part in decision["resources"]])
     if decision.get("reason") in _ABOUT_AMOUNTS:
         print_queues(decision)
     print_line(decision)
@@ -58,9 +58,7 @@ def print_queues(standing: Mapping[str, Any]) -> None:
     awaited = any(part.get("letIn", "0") != "0" for _, part in parts)
     columns = {title: key for title, key in _QUEUE_COLUMNS.items() if awaited or key != "letIn"}
     click.echo()
-    print_table(
-        ["QUEUE", *columns], [[name, *(part.get(key, "-") for key in columns.values())] for name, part in parts]
-    )
+    print_table(["QUEUE", *columns], [[name, *_cells(part, columns.values(), "-")] for name, part in parts])
 
 
 def print_line(decision: Mapping[str, Any]) -> None:
@@ -76,6 +74,11 @@ def print_line(decision: Mapping[str, Any]) -> None:
 def print_victims(victims: Sequence[Mapping[str, str]]) -> None:
     rows = [[one["pod"], one["job"] or one["group"], one["node"], one["action"]] for one in victims]
     print_table(["POD THAT HAS TO LEAVE", "JOB", "NODE", "BY"], rows)
+
+
+def _cells(part: Mapping[str, Any], keys: Iterable[str], absent: str) -> list[str]:
+    """What a record says of one resource; its name comes first."""
+    return [readable_amount(part["name"], part[key]) if key in part else absent for key in keys]
 
 
 def _names(groups: Sequence[Mapping[str, Any]], namespace: str) -> str:

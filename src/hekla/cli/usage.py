@@ -14,7 +14,9 @@ from hekla.api.core import POD_USED
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of
 from hekla.api.pod_resources import pod_requests
+from hekla.api.quantity import parse
 
+_BYTES = ("memory", "ephemeral-storage")
 HEADERS = ("PER POD", "CPU ASKED", "CPU USED", "MEMORY ASKED", "MEMORY USED")
 
 
@@ -105,3 +107,10 @@ def amount_of_bytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g}{unit}" if count < 1000 * size else f"{count // size}{unit}"
     return str(count)
+
+
+def readable_amount(resource: str, amount: str) -> str:
+    """`23.5Gi` for `24684092Ki` of memory, in tables; what people would write themselves stays as it is."""
+    if resource not in _BYTES or not (amount.isdigit() or amount.endswith("Ki")):
+        return amount
+    return amount_of_bytes(int(parse(amount)))
