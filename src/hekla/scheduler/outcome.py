@@ -183,14 +183,15 @@ def _waiting_for_volumes(decision: dict[str, Any]) -> Waiting:
 
 
 def _waiting(state: GroupState, phase: PodGroupPhase, decision: dict[str, Any]) -> Waiting:
-    """The code of a group that waits, and a sentence where no condition has one: a refusal is told in Events only, and
-    what its queue lacks nowhere else.
+    """The code of a group that waits, and a sentence where no condition has one: a refusal is told in Events only, what
+    its queue lacks and where others make room for it nowhere else.
 
     One that runs does not wait, though more pods than it needs may: why these do is told on them.
     """
     if not decision or phase is PodGroupPhase.RUNNING:
         return Waiting()
-    if state.held_back is not None and not state.refused and not state.errors:
+    is_promised = decision["reason"] == Reason.WAITING_FOR_ROOM
+    if is_promised or (state.held_back is not None and not state.refused and not state.errors):
         return Waiting(decision["reason"], decision["sentence"])
     return Waiting(decision["reason"], "; ".join(unfit.sentence for unfit in state.refused))
 
