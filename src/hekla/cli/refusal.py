@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -13,7 +13,9 @@ from hekla.admission.review import VolcanoAdmission
 from hekla.api.crds import load_crds
 from hekla.api.job_plugins import registered
 from hekla.api.kinds import JOB, Kind, Obj
+from hekla.api.scheduling import ROOT_QUEUE
 from hekla.cli.manifest import Document, FieldPath, Mistake, parse_field_path
+from hekla.cli.named import queue_names
 from hekla.cli.policy_mistakes import unknown_actions
 from hekla.client.rest import Client
 from hekla.errors import ApiError, BadRequest, Forbidden, Invalid
@@ -25,6 +27,8 @@ _NEXT_IN_TEMPLATE = re.compile(r"\. (?=template\S*: )")
 _COUNTS = ("replicas", "minAvailable", "minSuccess")
 _ABOUT_ACTION = "invalid policy action"
 _NOT_ONE_OF = re.compile(r'Unsupported value: "([^"]*)": supported values: (.+)')
+_NO_QUEUE = re.compile(r'unable to find job queue: \S+ "([^"]*)" not found')
+_MOST_QUEUES = 5  # named to who wrote another
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
 
@@ -47,6 +51,9 @@ async def all_mistakes(client: Client, kind: Kind, document: Document, error: Ap
     if not asked_admission:
         rules = _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest))
         mistakes += _not_told(mistakes, _judgeable(rules, uncounted))
+    if any(_NO_QUEUE.match(message) for _, message in mistakes):
+        queues = await queue_names(client) or frozenset()
+        mistakes = [(path, message + _queue_meant(message, queues)) for path, message in mistakes]
     told = dict.fromkeys((path, message + _suggestion(kind, path, message)) for path, message in mistakes)
     return sorted(told, key=lambda mistake: document.line_of(mistake[0]))
 
@@ -186,6 +193,17 @@ def _suggestion(kind: Kind, path: str, message: str) -> str:
         return ""
     close = difflib.get_close_matches(str(last), known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _queue_meant(message: str, queues: Collection[str]) -> str:
+    """Which queues there are, where a job names another."""
+    missing, there = _NO_QUEUE.match(message), sorted(set(queues) - {ROOT_QUEUE})
+    if missing is None or not there:
+        return ""
+    if close := difflib.get_close_matches(missing[1], there, n=1):
+        return f" (did you mean {close[0]!r}?)"
+    named = ", ".join([*there[:_MOST_QUEUES], *(["…"] if there[_MOST_QUEUES:] else [])])
+    return f" (there are {named}; to make it: hekla queue create {missing[1]})"
 
 
 def _schema_at(kind: Kind, path: FieldPath) -> dict[str, Any]:
