@@ -15,7 +15,7 @@ import click
 
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import EVENT, POD_GROUP, QUEUE, Obj
-from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.absent import require_job
 from hekla.cli.complaints import code_of
@@ -50,6 +50,7 @@ from hekla.cli.what_helps import print_remedies, rehearse_timed, remedies_for_jo
 from hekla.client.rest import Client
 from hekla.scheduler.config import Config
 
+_FOREGROUND = "foregroundDeletion"  # taken off by the cluster itself
 _ABOUT_QUEUES = (Reason.QUEUE_NOT_OPEN, Reason.QUEUE_UNUSABLE)
 
 
@@ -70,8 +71,13 @@ def why(cluster: ClusterOptions, job: str, scheduler_conf: Path | None, output: 
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
-        for line in _sentences(answer):
-            click.echo(printable_lines(line))
+        print_why(answer)
+
+
+def print_why(answer: dict[str, Any]) -> None:
+    for line in _sentences(answer):
+        click.echo(printable_lines(line))
+    if not answer["deleting"]:
         print_decision(answer["decision"])
         print_remedies(answer["remedies"])
 
@@ -126,6 +132,8 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
         "failures": [*failures(pods, attempts_of(job)), *await failures_of_gone(client, job, of_name)],
         "retries": retries_of(job),
         "finished": is_finished(job),
+        "deleting": is_deleting(job),
+        "finalizers": job["metadata"].get("finalizers", []) if is_deleting(job) else [],
     }
 
 
@@ -157,6 +165,12 @@ def _queue_state(queue: Obj | None) -> str:
 def _sentences(answer: dict[str, Any]) -> list[str]:
     head = f"{answer['job']} is {answer['phase']}"
     lines = [head]
+    if answer["deleting"]:
+        held = [name for name in answer["finalizers"] if name != _FOREGROUND]
+        goes_first = [f"  until these finalizers are taken off it: {', '.join(held)}"] if held else []
+        if _FOREGROUND in answer["finalizers"]:
+            goes_first.insert(0, "  what belongs to it goes first, its pods among it")
+        return [f"{answer['job']} is being deleted", *goes_first]
     if answer["finished"]:
         tries = f" ({answer['retries']})" if answer["retries"] and not answer["failures"] else ""
         lines[0] = f"{answer['job']} has ended: {answer['phase']}{tries}"
