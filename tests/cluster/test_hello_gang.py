@@ -56,6 +56,17 @@ def test_a_run_in_a_queue_that_is_not_there_says_so_where_no_webhook_does(
     kubectl(cluster, "delete", "vcjob", "lost", "--wait")
 
 
+def test_a_run_without_its_gang_says_so_where_no_webhook_fills_it_in(cluster: ControlPlane, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(EXAMPLE.read_text().replace("  minAvailable: 3\n", ""))
+    run = [HEKLA, "run", "--detach", file, "--kubeconfig", cluster.kubeconfig]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=180)
+    untold = "spec.minAvailable is not set, and no webhook here fills it in"
+    told = f"warning: {untold}: this is no gang, its pods start one by one\n"
+    assert (done.returncode, done.stderr) == (0, told)
+    kubectl(cluster, "delete", "vcjob", "hello-gang", "--wait")
+
+
 def test_kubectl_sees_the_job_as_people_know_it(cluster: ControlPlane) -> None:
     kubectl(cluster, "apply", "-f", str(EXAMPLE))
     kubectl(cluster, "wait", "vcjob/hello-gang", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=150s")

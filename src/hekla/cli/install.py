@@ -61,6 +61,10 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
     if not image:
         flags = cluster.flags()
         click.echo(f"\nNext, each in a terminal of its own:\n  hekla controllers{flags}\n  hekla scheduler{flags}")
+        click.echo(
+            "\nNo webhook checks Jobs and fills in what they leave out before `hekla webhook` runs, or --image runs it:"
+            "\nuntil then write `minAvailable`, without which a Job is no gang."
+        )
 
 
 def _components(image: str, secret: Obj | None) -> list[Obj]:

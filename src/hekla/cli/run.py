@@ -161,7 +161,7 @@ class _Run:
             # 2. From here on there is a job, of which something is to be said however this ends.
             job = await submit_all(client, self._documents, self._connection.namespace, flags=self._wish.flags)
             if not self._private and self._connection.local_layout() is None:
-                await _warn_of_queue(client, job)
+                await _warn_without_webhook(client, job)
             private = self._private is not None
             self._ending = Ending(self._connection, self._wish, job, private=private, started=self._started)
             if self._wish.detach:
@@ -226,14 +226,17 @@ class _Run:
         following.cancel()
 
 
-async def _warn_of_queue(client: Client, job: Obj) -> None:
-    """Where no webhook refuses a job whose queue is not there, nobody looks at it, nor says so."""
+async def _warn_without_webhook(client: Client, job: Obj) -> None:
+    """Where no webhook looks at a Job it is taken as it is; what that does to it nobody says later."""
     from hekla.cli.named import queue_names
     from hekla.cli.progress import queue_reason, told_reason
 
     code, sentence = queue_reason(job, await queue_names(client), [])
     if code:
         click.echo(f"warning: {told_reason(code, sentence)}", err=True)
+    if not job["spec"].get("minAvailable"):
+        untold = "spec.minAvailable is not set, and no webhook here fills it in"
+        click.echo(f"warning: {untold}: this is no gang, its pods start one by one", err=True)
 
 
 def _open_display(*, quiet: bool) -> Display:
