@@ -353,8 +353,8 @@ class Rogue(SchedulerPlugin):
 @pytest.mark.parametrize(
     ("text", "arguments", "problem"),
     [
-        (HANG, "{}", "plugin 'rogue' cannot be loaded: TooLong: not done after 0.2 s"),
-        (HANGING_CHECK, "{patience: 60}", "arguments.patience: cannot be judged: TooLong: not done after 0.2 s"),
+        (HANG, "{}", "plugin 'rogue' cannot be loaded: TooLong: not done after 0.4 s"),
+        (HANGING_CHECK, "{patience: 60}", "arguments.patience: cannot be judged: TooLong: not done after 0.4 s"),
     ],
 )
 def test_loading_that_takes_too_long_is_ended(tmp_path: Path, text: str, arguments: str, problem: str) -> None:

@@ -24,7 +24,8 @@ BUDGET_SECONDS = 2.0  # of one call, where nobody says otherwise
 _KNOCK = signal.SIGVTALRM
 _KNOCKS_PER_CALL = 8  # within the budget of one call
 _CALLS_PER_CYCLE = 5.0  # all calls of a cycle together may take this many times the budget of one
-_CALLS_PER_LOADING = 10.0  # and loading a plugin this many times
+# And loading a plugin this many times: it may import a lot. Still less than a leader may stand still.
+_CALLS_PER_LOADING = 20.0
 _OURS = "hekla."
 
 
