@@ -333,6 +333,25 @@ def test_a_call_that_takes_too_long_is_ended(tmp_path: Path, hang: str) -> None:
     assert not plan.placements
 
 
+@pytest.mark.parametrize(
+    "books",
+    [
+        "5",
+        "[5]",
+        "[Book('q', 5)]",
+        "[Book('q', (Entry('nothing', 1, 1, 1, 1),))]",
+        "[Book('q', (Entry('cpu', 1, 1, 'much', 1),))]",
+    ],
+)
+def test_books_that_are_none_are_left_out_of_what_is_told(tmp_path: Path, books: str) -> None:
+    told = f"    def queue_books(self, queue): return {books}\n\nfrom hekla.scheduler.books import Book, Entry\n"
+    rogue(tmp_path, "QueueBooks", told)
+    plugins = "[{name: rogue}, {name: gang}, {name: proportion}]"
+    config = parse_config(f"actions: allocate\ntiers: [{{plugins: {plugins}}}]", plugins_dir=tmp_path)
+    (record,) = world(config, [{"name": "large", "pods": [{"cpu": 99}]}]).cycle().decisions()
+    assert [book["name"] for book in record["queues"]] == ["default"]
+
+
 HANG = """
 import time
 while True:

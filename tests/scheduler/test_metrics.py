@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hekla.api import kinds
@@ -235,7 +236,21 @@ class Bad(SchedulerPlugin, Measured):
 """
 
 
-@pytest.mark.parametrize("body", ["raise ValueError('no')", "return [Figure('no_such_figure', (), 1.0)]"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise ValueError('no')",
+        "return 5",
+        "return [5]",
+        "return [Figure('no_such_figure', (), 1.0)]",
+        "return [Figure('queue_weight', (), 5.0)]",
+        "return [Figure('queue_weight', ('default', 'twice'), 5.0)]",
+        "return [Figure('queue_weight', (5,), 5.0)]",
+        "return [Figure('queue_weight', None, 5.0)]",
+        "yield Figure('queue_weight', ('default',), 'much')",
+        "yield Figure('queue_weight', ('default',), float('nan'))",
+    ],
+)
 def test_a_plugin_that_tells_nonsense_does_not_spoil_the_page(body: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(f"{MEASURED}        {body}\n")
     conf = "actions: allocate\ntiers: [{plugins: [{name: bad}, {name: gang}, {name: proportion}]}]\n"
@@ -243,7 +258,19 @@ def test_a_plugin_that_tells_nonsense_does_not_spoil_the_page(body: str, tmp_pat
     world.add({"nodes": [{"name": "n1"}], "queues": [{"name": "default"}], "groups": [{"name": "a", "pods": 1}]})
     metrics = SchedulerMetrics(SystemClock())
     metrics.cycle_done(world.cycle(), Timings(None), 0.0)
-    assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "default"}) == 1
+    page = generate_latest(metrics.registry).decode().splitlines()
+    assert [line for line in page if line.startswith("volcano_queue_weight")] == [
+        'volcano_queue_weight{queue_name="default"} 1.0'
+    ]
+
+
+def test_of_two_plugins_that_tell_the_same_figure_the_first_is_believed() -> None:
+    world = Miniature(short_config("allocate", [["gang", "proportion"], ["capacity"]]))
+    world.add({"nodes": [{"name": "n1"}], "queues": [{"name": "default"}], "groups": [{"name": "a", "pods": 1}]})
+    metrics = SchedulerMetrics(SystemClock())
+    metrics.cycle_done(world.cycle(), Timings(None), 0.0)
+    page = generate_latest(metrics.registry).decode().splitlines()
+    assert len([line for line in page if line.startswith("volcano_queue_share{")]) == 1
 
 
 SLOW = """

@@ -6,7 +6,7 @@ come up somewhere in our code, and nobody could say whose fault it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from numbers import Integral, Real
@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hekla.scheduler.extension import SchedulerPlugin, Vote
+from hekla.scheduler.books import Book, Entry
+from hekla.scheduler.extension import Measured, SchedulerPlugin, Vote
+from hekla.scheduler.figure import Figure
 from hekla.scheduler.fit import Refusal, Unfit
 from hekla.scheduler.session import Session
 
@@ -38,6 +40,9 @@ def watch_answers(plugin: SchedulerPlugin, session: Session) -> None:
         ask = getattr(plugin, name, None)
         if ask is not None:
             _replace(plugin, name, partial(_answer, plugin, session, name, ask, looks_right))
+    if isinstance(plugin, Measured):
+        told = partial(_all_of, plugin.figures)
+        _replace(plugin, "figures", partial(_answer, plugin, session, "figures", told, _are_figures))
     if hasattr(plugin, "pair_score"):
         _replace(plugin, "pair_score", partial(_pair_score, plugin, session, plugin.pair_score))
 
@@ -68,6 +73,12 @@ def _pair_score(self: SchedulerPlugin, session: Session, ask: Callable[[int], An
     if not callable(score):
         raise Nonsense(f"pair_score answered {_shown(score)}")
     return partial(_answer, self, session, "pair_score", score, _is_score_of_lines)
+
+
+def _all_of(ask: Callable[[], Any]) -> Any:
+    """What may be told one by one."""
+    answer = ask()
+    return list(answer) if isinstance(answer, Iterable) else answer
 
 
 def _shown(answer: Any) -> str:
@@ -113,6 +124,32 @@ def _is_pair(answer: Any, looks_right: Callable[[Any], bool]) -> bool:
     """Something, and what stands in the way of more of it."""
     pair = isinstance(answer, tuple) and len(answer) == 2
     return pair and looks_right(answer[0]) and (answer[1] is None or isinstance(answer[1], Unfit))
+
+
+def _are_figures(session: Session, given: Sequence[Any], answer: Any) -> bool:
+    return isinstance(answer, list) and all(
+        isinstance(one, Figure)
+        and isinstance(one.labels, tuple)
+        and _are_texts((one.name, *one.labels))
+        and _is_number(one.value)
+        for one in answer
+    )
+
+
+def _are_books(session: Session, given: Sequence[Any], answer: Any) -> bool:
+    return isinstance(answer, list | tuple) and all(
+        isinstance(book, Book) and all(_is_entry(session, entry) for entry in book.entries) for book in answer
+    )
+
+
+def _is_entry(session: Session, entry: Any) -> bool:
+    """Of something there is. Only a limit may be endless."""
+    known = isinstance(entry, Entry) and entry.resource in session.snapshot.columns.index
+    return known and all(map(_is_number, entry[1:-1])) and (entry.limit == np.inf or _is_number(entry.limit))
+
+
+def _are_texts(answer: Any) -> bool:
+    return all(isinstance(one, str) for one in answer)
 
 
 def _is_vote(answer: Any) -> bool:
@@ -166,5 +203,6 @@ _CHECKS: Mapping[str, _Check] = {
     "has_preference": _truth,
     "preference": lambda _, given, answer: _is_row(answer, len(given[1])),
     "following": lambda _, given, answer: answer is None or _is_row(getattr(answer, "points", None), len(given[1])),
+    "queue_books": _are_books,
     "verdict": lambda _, __, answer: answer is None or isinstance(answer, _TRUTHS),
 }

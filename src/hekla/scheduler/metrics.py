@@ -238,11 +238,16 @@ class _LastCycle(Collector):
         yield GaugeMetricFamily(f"{_PREFIX}unschedule_job_count", "Groups that lack pods.", len(waiting))
 
     def _of_plugins(self, plan: Plan | None) -> Iterator[Metric]:
-        families = {name: _gauge(name, labels, help_) for name, labels, help_ in _GAUGES}
+        told: dict[str, dict[tuple[str, ...], float]] = {}
         for figure in plan.figures() if plan is not None else ():
-            if figure.name in families:
-                families[figure.name].add_metric(figure.labels, figure.value)
-        yield from families.values()
+            # Said twice it would spoil the page: the plugin that comes first has said it.
+            told.setdefault(figure.name, {}).setdefault(figure.labels, figure.value)
+        for name, labels, help_ in _GAUGES:
+            family = _gauge(name, labels, help_)
+            for values, value in told.get(name, {}).items():
+                if len(values) == len(labels):
+                    family.add_metric(values, value)
+            yield family
 
 
 def _gauge(name: str, labels: Sequence[str], help_: str) -> GaugeMetricFamily:
