@@ -88,7 +88,7 @@ def test_a_pod_no_node_matches_says_so_and_speaks_of_no_amounts() -> None:
 def test_a_gang_short_of_pods_says_how_many_there_are() -> None:
     (record,) = decide({"nodes": [{"name": "n1"}], "groups": [{"name": "a", "min": 3, "cpu": 1, "pods": 2}]})
     assert record["reason"] == "GangNotComplete"
-    assert "valid: 2, min: 3" in record["sentence"]
+    assert record["sentence"] == "2 of 3 pods are there"
 
 
 def test_a_rule_that_is_not_supported_is_named() -> None:

@@ -105,6 +105,8 @@ async def explain_job(client: Client, namespace: str, name: str, config: Config)
     said = predecessor_reason(job, of_name)
     if not said[0]:
         said = _first_cause(decision, pods)
+    if said[0] == Reason.GANG_NOT_COMPLETE and (complaint := (await _last_complaint(client, job))[1]):
+        said = said[0], f"{said[1]}: {complaint}"
     if queue is None and not is_finished(job) and (gone := queue_reason(job, (), pods))[0]:
         said = gone
     return {
@@ -149,7 +151,9 @@ def _first_cause(decision: Mapping[str, Any], pods: Sequence[Obj]) -> tuple[str,
 async def _last_complaint(client: Client, job: Obj) -> tuple[str, str]:
     """(code, message) of the last thing a controller could not do for the job; or empty."""
     about = f"involvedObject.uid={uid_of(job)},type=Warning"
-    events = (await client.list(EVENT, namespace_of(job), field_selector=about)).items
+    listed = (await client.list(EVENT, namespace_of(job), field_selector=about)).items
+    # That a gang waits is no complaint about what the controller could not do.
+    events = [event for event in listed if event.get("reason") != "PodGroupPending"]
     if not events:
         return "", ""
     last = max(events, key=time_of_event)

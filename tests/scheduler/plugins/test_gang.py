@@ -48,6 +48,7 @@ def test_too_few_pods_make_a_group_invalid() -> None:
     assert unfit is not None
     assert unfit.reason is Reason.GANG_NOT_COMPLETE
     assert unfit.message == "Not enough valid tasks for gang-scheduling, valid: 2, min: 3"
+    assert unfit.sentence == "2 of 3 pods are there"
 
 
 def test_too_few_pods_of_a_role_make_a_group_invalid() -> None:

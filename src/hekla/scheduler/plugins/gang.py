@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hekla.api.reasons import Reason
 from hekla.scheduler.extension import (
@@ -53,13 +53,13 @@ class Gang(
             return Unfit(Reason.UNSUPPORTED, f"not supported yet: {', '.join(row.unsupported)}")
         if not _roles_hold(state, _VALID_STATUSES, best_effort=False):
             text = "Not enough valid pods of each task for gang-scheduling"
-            return Unfit(Reason.GANG_NOT_COMPLETE, text)
+            return Unfit(Reason.GANG_NOT_COMPLETE, text, "; ".join(_short_roles(state)))
         if not _subgroups_hold(state, _VALID_STATUSES, best_effort=False):
             text = "Not enough valid subGroups of each task for gang-scheduling"
             return Unfit(Reason.GANG_NOT_COMPLETE, text)
         if state.valid_pods < row.min_member:
             text = f"Not enough valid tasks for gang-scheduling, valid: {state.valid_pods}, min: {row.min_member}"
-            return Unfit(Reason.GANG_NOT_COMPLETE, text)
+            return Unfit(Reason.GANG_NOT_COMPLETE, text, f"{state.valid_pods} of {row.min_member} pods are there")
         return None
 
     def group_key(self, state: GroupState) -> float:
@@ -145,6 +145,13 @@ def _roles_hold(state: GroupState, statuses: tuple[PodStatus, ...], *, best_effo
         _held(state, role, statuses, best_effort=best_effort) >= minimum
         for role, minimum in role_minima(state.group.row).items()
     )
+
+
+def _short_roles(state: GroupState) -> Iterator[str]:
+    for role, minimum in role_minima(state.group.row).items():
+        held = _held(state, role, _VALID_STATUSES, best_effort=False)
+        if held < minimum:
+            yield f"{held} of {minimum} pods of task {role} are there"
 
 
 def _held(state: GroupState, role: str, statuses: tuple[PodStatus, ...], *, best_effort: bool = True) -> int:
