@@ -28,6 +28,7 @@ _COUNTS = ("replicas", "minAvailable", "minSuccess")
 _ABOUT_ACTION = "invalid policy action"
 _NOT_ONE_OF = re.compile(r'Unsupported value: "([^"]*)": supported values: (.+)')
 _NO_QUEUE = re.compile(r'unable to find job queue: \S+ "([^"]*)" not found')
+_SHUT_QUEUE = re.compile(r"can only submit job to queue with state `Open`, queue `([^`]*)`")
 _MOST_QUEUES = 5  # named to who wrote another
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
@@ -51,9 +52,9 @@ async def all_mistakes(client: Client, kind: Kind, document: Document, error: Ap
     if not asked_admission:
         rules = _placed(rest, await VolcanoAdmission(client).faults_of_new(kind, rest))
         mistakes += _not_told(mistakes, _judgeable(rules, uncounted))
-    if any(_NO_QUEUE.match(message) for _, message in mistakes):
+    if any(path == "spec.queue" for path, _ in mistakes):
         queues = await queue_names(client) or frozenset()
-        mistakes = [(path, message + _queue_meant(message, queues)) for path, message in mistakes]
+        mistakes = [(path, message + _remedy_of_queue(message, queues)) for path, message in mistakes]
     told = dict.fromkeys((path, message + _suggestion(kind, path, message)) for path, message in mistakes)
     return sorted(told, key=lambda mistake: document.line_of(mistake[0]))
 
@@ -195,8 +196,10 @@ def _suggestion(kind: Kind, path: str, message: str) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _queue_meant(message: str, queues: Collection[str]) -> str:
-    """Which queues there are, where a job names another."""
+def _remedy_of_queue(message: str, queues: Collection[str]) -> str:
+    """Which queues there are, where a job names another; how the one it names is opened."""
+    if shut := _SHUT_QUEUE.search(message):
+        return f" (to open it: hekla queue operate {shut[1]} --action open)"
     missing, there = _NO_QUEUE.match(message), sorted(set(queues) - {ROOT_QUEUE})
     if missing is None or not there:
         return ""
