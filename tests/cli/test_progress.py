@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hekla.api.reasons import MESSAGE_ANNOTATION, REASON_ANNOTATION
 from hekla.cli.progress import (
     dependency_reason,
@@ -51,6 +53,15 @@ def test_a_queue_that_is_not_there_has_to_be_made_and_the_default_one_is_made_by
     assert queue_reason(default, (), [])[1] == (
         "queue default does not exist: `hekla controllers` makes it; does nobody run them?"
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "waits"), [("1 Releasing", False), ("1 Running, 2 Releasing", False), ("1 Pending, 1 Releasing", True)]
+)
+def test_that_pods_of_the_run_before_are_leaving_is_not_called_a_lack_of_room(counts: str, waits: bool) -> None:
+    text = f"3/1 tasks in gang unschedulable: pod group is not ready, {counts}, 3 minAvailable"
+    found = waiting_reason(group({}, {**UNSCHEDULABLE, "message": text}), [])
+    assert found == (("NotEnoughResources", text) if waits else ("", ""))
 
 
 def test_without_a_group_nothing_is_known_yet() -> None:

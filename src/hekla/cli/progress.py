@@ -168,7 +168,11 @@ def _has_started(pods: Sequence[Obj]) -> bool:
 def _unschedulable(group: Obj) -> tuple[str, str]:
     for condition in reversed((group.get("status") or {}).get("conditions") or []):
         if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
-            return str(condition.get("reason") or "Unschedulable"), str(condition.get("message") or "")
+            message = str(condition.get("message") or "")
+            if "Releasing" in message and not any(word in message for word in ("Pending", "Pipelined", "Allocated")):
+                # Pods of the run before were leaving then, and none was there that waited.
+                break
+            return str(condition.get("reason") or "Unschedulable"), message
         if condition.get("type") == "Scheduled" and condition.get("status") == "True":
             break
     return "", ""
