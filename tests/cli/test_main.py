@@ -40,6 +40,12 @@ def test_no_command_gives_a_flag_two_meanings(words: tuple[str, ...]) -> None:
     assert len(given) == len(set(given))
 
 
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_fits_on_a_terminal_of_eighty_columns(words: tuple[str, ...]) -> None:
+    told = ALL[words].get_help(click.Context(ALL[words], info_name=" ".join(words), terminal_width=80))
+    assert [line for line in told.splitlines() if len(line) > 80] == []
+
+
 # Upstream's flags, by command.
 VCCTL = {
     "job run": "-f -N -i -r -m -R -L -S -n -s -k --filename --name --image --replicas --min --requests --limits "

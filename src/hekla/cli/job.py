@@ -74,7 +74,7 @@ def run(cluster: ClusterOptions, filename: str, name: str, **words: Any) -> None
     """Submit a job from a file or from words, without following it (`hekla run` follows).
 
     \b
-    Example:  hekla job run --name hello --image busybox --replicas 2 --requests cpu=100m
+    Example:  hekla job run -f examples/hello-gang/job.yaml
     """
     connection = cluster.connection()
     if filename:

@@ -64,7 +64,8 @@ def run(cluster: ClusterOptions, file: str, no_logs: bool, detach: bool, output:
     cluster that stays is waited for.
 
     \b
-    0 completed, 1 failed, 2 cannot be placed, 3 the file is wrong, 64 the command line is wrong, 130 interrupted
+    0 completed, 1 failed, 2 cannot be placed, 3 the file is wrong,
+    64 the command line is wrong, 130 interrupted
     Example:  hekla run examples/hello-gang/job.yaml
     """
     # 1. What is wrong with the file or the command line is told before anything is started.

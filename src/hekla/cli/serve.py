@@ -300,7 +300,8 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     With --webhook-url or --webhook-service-name the webhook configurations are written to the cluster first.
 
     \b
-    Example:  hekla webhook --tls-cert-file w.crt --tls-private-key-file w.key --ca-cert-file ca.crt
+    Example:  hekla webhook --tls-cert-file w.crt --tls-private-key-file w.key \\
+                --ca-cert-file ca.crt
     """
 
     async def run(ready: Ready) -> None:
