@@ -30,3 +30,9 @@ def test_what_is_enough_or_none_or_refused_is_not(amount: object) -> None:
 def test_other_resources_may_be_few() -> None:
     assert warned("500m", name="cpu") == []
     assert warned(1, name="nvidia.com/gpu") == []
+
+
+def test_millions_of_cpus_are_told() -> None:
+    text = "100M is 100000000 CPUs, more than any machine has: m?"
+    assert warned("100M", name="cpu") == [f"spec.containers[0].resources.limits[cpu]: {text}"]
+    assert warned("1k", name="cpu") == []
