@@ -290,6 +290,26 @@ def test_a_mapping_in_place_of_a_list_is_told_as_that_and_not_by_its_keys(
     assert "env: must be a list, not {'EPOCHS': 3, 'RATE': 1}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ("{name: 1234}", "metadata.name: must be text, not 1234: put it in quotes"),
+        ("{name: a, namespace: 5}", "metadata.namespace: must be text, not 5: put it in quotes"),
+        ("{name: a, labels: {on: true}}", "metadata.labels[on]: must be text, not true: put it in quotes"),
+        ("{name: a, annotations: {x: [y]}}", "metadata.annotations[x]: must be text, not ['y']"),
+        ("{name: a, labels: [y]}", "metadata.labels: must be a mapping, not ['y']"),
+        ("[]", "metadata: must be a mapping, not []"),
+    ],
+)
+def test_metadata_of_the_wrong_type_is_told_where_it_stands(
+    metadata: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(job().replace("metadata:\n  name: example", f"metadata: {metadata}"))
+    assert run_program(hekla, ["lint", str(file)]) == 3
+    assert capsys.readouterr().out.splitlines()[0] == f"{file}:3: error: {told}"
+
+
 def test_each_mistake_of_one_template_has_its_own_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = job(restart="Nver").replace("- name: main\n              im", "- name: Ma_in\n              im")
     text += "              volumeMounts: [{name: data, mountPath: /data}]\n"

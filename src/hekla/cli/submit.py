@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import json
 import random
 
 import click
@@ -137,15 +138,36 @@ def document_problems(document: Document) -> list[Mistake]:
     obj = document.obj
     found: list[Mistake] = [("", f"{key} is missing") for key in ("apiVersion", "kind") if not obj.get(key)]
     meta = obj.get("metadata")
+    misread = _misread_metadata(meta)
     named = isinstance(meta, dict) and (meta.get("name") or meta.get("generateName"))
-    if not named and obj.get("kind") != "List":
+    if not named and obj.get("kind") != "List" and not misread:
         found.append(("", "metadata.name is missing"))
+    found += misread
     if not found and kind_of(obj) is None:
         found.append(("kind", _unknown_kind(str(obj["apiVersion"]), str(obj["kind"]))))
     if kind_of(obj) is BATCH_JOB and isinstance(obj.get("spec"), dict) and "tasks" in obj["spec"]:
         # Without this each of its fields would be told to be unknown.
         found.append(("apiVersion", f"a Job with tasks is Volcano's: write {JOB.api_version}"))
     return found
+
+
+def _misread_metadata(meta: object) -> list[Mistake]:
+    """What of it is of the wrong type: YAML takes `name: 1234` for a number and `on: true` for a truth."""
+    if not isinstance(meta, dict):
+        return [] if meta is None else [("metadata", f"must be a mapping, not {meta!r}")]
+    texts = {f"metadata.{name}": meta.get(name) for name in ("name", "generateName", "namespace")}
+    found: list[Mistake] = []
+    for path, held in ((f"metadata.{name}", meta.get(name)) for name in ("labels", "annotations")):
+        if isinstance(held, dict):
+            texts |= {f"{path}[{key}]": value for key, value in held.items()}
+        elif held is not None:
+            found.append((path, f"must be a mapping, not {held!r}"))
+    wrong = ((path, value) for path, value in texts.items() if not isinstance(value, str | None))
+    return found + [(path, f"must be text, not {_as_written(value)}") for path, value in wrong]
+
+
+def _as_written(value: object) -> str:
+    return f"{json.dumps(value)}: put it in quotes" if isinstance(value, bool | int | float) else repr(value)
 
 
 def _unknown_kind(version: str, name: str) -> str:
