@@ -310,6 +310,23 @@ def test_metadata_of_the_wrong_type_is_told_where_it_stands(
     assert capsys.readouterr().out.splitlines()[0] == f"{file}:3: error: {told}"
 
 
+@pytest.mark.parametrize("wrong", ["5", "words", "[null]"])
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+def test_a_spec_that_is_no_mapping_is_told_as_that(
+    kind: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"apiVersion: batch.volcano.sh/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {wrong}\n"
+    status, (first, *_) = lint(tmp_path, text, capsys)
+    assert (status, first) == (3, ("error", 4, "spec"))
+
+
+def test_a_job_template_that_is_no_mapping_is_told_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {name: a}\n"
+    status, found = lint(tmp_path, text + "spec: {schedule: '* * * * *', jobTemplate: 5}\n", capsys)
+    assert status == 3
+    assert ("error", 4, "spec.jobTemplate") in found
+
+
 def test_each_mistake_of_one_template_has_its_own_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = job(restart="Nver").replace("- name: main\n              im", "- name: Ma_in\n              im")
     text += "              volumeMounts: [{name: data, mountPath: /data}]\n"

@@ -68,3 +68,10 @@ def test_a_task_that_is_not_there_is_named_with_those_that_are(
     file.write_text(JOB)
     assert run_program(hekla, ["render", str(file), "--task", "boss"]) == 3
     assert "no task is called 'boss'; there are worker, chief" in capsys.readouterr().err
+
+
+def test_a_spec_that_is_no_mapping_is_told_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec: 5\n")
+    assert run_program(hekla, ["render", str(file)]) == 3
+    assert capsys.readouterr().err == f"error: {file}:4: spec: must be a mapping, not 5\n"

@@ -21,7 +21,7 @@ from hekla.cli.submit import document_problems, require_kind
 from hekla.client.rest import Client
 from hekla.controllers.job.model import read_job
 from hekla.errors import AlreadyExists, ApiError
-from hekla.local.offline import ensure_account, ensure_namespace, offline_cluster, open_queue
+from hekla.local.offline import offline_cluster, take_for_granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
     if problems:
         return [_finding("error", document, *problem) for problem in problems]
     kind = require_kind(document)
-    await _prepare(client, kind, document.obj)
+    await take_for_granted(client, kind, document.obj)
     warnings.clear()
     try:
         made = await client.create(kind, document.obj, field_validation="Strict")
@@ -104,10 +104,11 @@ async def _lint_template(client: Client, document: Document, kind: Kind) -> list
         return []
     template = document.obj
     for part in path:
-        template = template.get(part) or {}
+        template = _mapping(template.get(part))
     metadata = {"name": "made-of-it", "namespace": namespace_of(document.obj) or "default"}
-    job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": template.get("spec") or {}}
-    await _prepare(client, JOB, job)
+    spec = _mapping(template.get("spec"))
+    job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": spec}
+    await take_for_granted(client, JOB, job)
     above = ".".join([*path, ""])
     try:
         made = await client.create(JOB, job, dry_run=True)
@@ -117,17 +118,8 @@ async def _lint_template(client: Client, document: Document, kind: Kind) -> list
     return [_finding("warning", document, f"{above}{field}", text) for field, text in advice_for(read_job(made))]
 
 
-async def _prepare(client: Client, kind: Kind, obj: Obj) -> None:
-    """What a file may take for granted: its namespace, the queues its jobs name, the service accounts of its pods."""
-    namespace = obj["metadata"].get("namespace")
-    if kind.namespaced and isinstance(namespace, str) and namespace:
-        await ensure_namespace(client, namespace)
-    account = (obj.get("spec") or {}).get("serviceAccountName") if kind is POD else None
-    if kind is POD and isinstance(namespace or "", str) and isinstance(account or "", str):
-        await ensure_account(client, namespace or "default", account or "default")
-    queue = (obj.get("spec") or {}).get("queue")
-    if kind is JOB and isinstance(queue, str) and queue:
-        await open_queue(client, queue)
+def _mapping(value: object) -> Obj:
+    return value if isinstance(value, dict) else {}
 
 
 def _split(warning: str) -> Mistake:

@@ -10,18 +10,17 @@ import click
 import msgspec
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import Obj
+from hekla.api.kinds import JOB, Obj
 from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_document
 from hekla.cli.parameters import output_option
 from hekla.cli.submit import check_documents, create_document, only_job
-from hekla.client.rest import Client
 from hekla.controllers.job.model import Job, Task, read_job
 from hekla.controllers.job.plugin import Configured, Wanted, configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.controllers.job.pods import build_pod
 from hekla.controllers.job.volumes import claims_of, with_claim_names
-from hekla.local.offline import ensure_namespace, offline_cluster, open_queue
+from hekla.local.offline import offline_cluster, take_for_granted
 
 # A server gives every job an identity of its own; the same file must give the same text each time.
 _UID = "00000000-0000-0000-0000-000000000000"
@@ -82,18 +81,11 @@ def build_shaped_pod(job: Job, plugins: list[Configured], task: Task, index: int
 async def _admitted(document: Document) -> Job:
     """The Job as a server would store it: defaulted, with names for the claims it makes."""
     async with offline_cluster(lambda text: click.echo(f"warning: {text}", err=True)) as client:
-        await _prepare(client, document.obj)
+        await take_for_granted(client, JOB, document.obj)
         made = await create_document(client, document)
     job = read_job({**made, "metadata": {**made["metadata"], "uid": _UID}})
     named = with_claim_names(job, random.Random(0))
     return job if named is None else read_job(named)
-
-
-async def _prepare(client: Client, job: Obj) -> None:
-    await ensure_namespace(client, str(job["metadata"].get("namespace")))
-    queue = (job.get("spec") or {}).get("queue")
-    if isinstance(queue, str) and queue:
-        await open_queue(client, queue)
 
 
 def _plugins(job: Job) -> list[Configured]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from hekla.admission.review import VolcanoAdmission
-from hekla.api.kinds import NAMESPACE, QUEUE, SERVICE_ACCOUNT
+from hekla.api.kinds import JOB, NAMESPACE, POD, QUEUE, SERVICE_ACCOUNT, Kind, Obj
 from hekla.api.scheduling import DEFAULT_QUEUE, QueueState
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
@@ -28,6 +28,23 @@ async def offline_cluster(on_warning: Callable[[str], None]) -> AsyncIterator[Cl
         await install_crds(client)
         await open_queue(client, DEFAULT_QUEUE)
         yield client
+
+
+async def take_for_granted(client: Client, kind: Kind, obj: Obj) -> None:
+    """Make what a file may count on: its namespace, the queues its jobs name, the service accounts of its pods.
+
+    `obj` is as somebody wrote it: nothing about its shape is certain.
+    """
+    namespace = obj["metadata"].get("namespace")
+    if kind.namespaced and isinstance(namespace, str) and namespace:
+        await ensure_namespace(client, namespace)
+    spec = obj["spec"] if isinstance(obj.get("spec"), dict) else {}
+    account = spec.get("serviceAccountName") if kind is POD else None
+    if kind is POD and isinstance(namespace or "", str) and isinstance(account or "", str):
+        await ensure_account(client, namespace or "default", account or "default")
+    queue = spec.get("queue")
+    if kind is JOB and isinstance(queue, str) and queue:
+        await open_queue(client, queue)
 
 
 async def open_queue(client: Client, name: str) -> None:
