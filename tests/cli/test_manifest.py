@@ -33,10 +33,16 @@ def test_a_lone_star_gets_its_remedy(tmp_path: Path) -> None:
         read_manifest(write(tmp_path, "policies:\n  - event: *\n    action: RestartJob\n"))
 
 
-@pytest.mark.parametrize("events", ["*  # any", "[*]", "[PodEvicted, *]", "[*, PodEvicted] # any"])
+@pytest.mark.parametrize("events", ["*  # any", "[*]", "[PodEvicted, *]", "[*, PodEvicted] # any", "* * 1 * *"])
 def test_a_lone_star_gets_its_remedy_wherever_it_stands(tmp_path: Path, events: str) -> None:
     with pytest.raises(BadFile, match=r'job\.yaml:2:.*\n  a lone \* .* "\*" in quotes'):
         read_manifest(write(tmp_path, f"policies:\n  - events: {events}\n    action: RestartJob\n"))
+
+
+def test_a_product_is_no_lone_star(tmp_path: Path) -> None:
+    with pytest.raises(BadFile) as refused:
+        read_manifest(write(tmp_path, "a: expr 2 * 3\nb: c: d\n"))
+    assert "alias" not in str(refused.value)
 
 
 def test_slashes_behind_a_value_are_told_to_be_part_of_it(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def lint_file(file: str) -> list[Finding]:
         # Jobs and pods last: what they name may come after them in the file.
         for document in sorted(documents, key=lambda one: one.obj.get("kind") in (JOB.kind, POD.kind)):
             # What the file itself is warned about may be what else is wrong.
-            findings += [_told_with_place("warning", file, text) for text in document.warnings]
+            findings += [_told_with_place("warning", document.file, text) for text in document.warnings]
             findings += await _lint_document(client, document, warnings)
     return sorted(findings, key=lambda finding: finding.line)
 

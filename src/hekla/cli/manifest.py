@@ -22,7 +22,7 @@ _MAX_BYTES = 3 << 20
 _MAX_DEPTH = 100
 _MAX_NODES = 200_000
 _SLASHES = re.compile(r"(^|[\s\"'])//")
-_STAR = re.compile(r"(^|[\s\[,])\*($|[\s\],])")
+_STAR = re.compile(r"(^|[:\-\[,])\s*\*($|[\s,\]])")
 _COMMENT = re.compile(r"\s#.*")
 
 FieldPath = tuple[str | int, ...]
