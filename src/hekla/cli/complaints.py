@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hekla.api.kinds import EVENT, JOB
+from hekla.api.kinds import EVENT, JOB, Obj
 from hekla.api.reasons import Reason
 from hekla.cli.events import time_of_event
 from hekla.client.rest import Client
@@ -10,10 +10,21 @@ from hekla.errors import Forbidden
 
 # Upstream's reasons of Events, and what they are called in lists.
 _CODES = {"PVCError": Reason.WAITING_FOR_VOLUME, "PluginError": Reason.JOB_PLUGIN_FAILED}
+# A gang is refused for one of several reasons, which the words tell apart.
+_REFUSED_GANG = "PodGroupError"
+_REFUSALS = (
+    ("can only submit PodGroup to queue with state", Reason.QUEUE_NOT_OPEN),
+    ("unable to find queue", Reason.QUEUE_UNUSABLE),
+    ("exceeded quota", Reason.QUOTA_EXCEEDED),
+)
+_KNOWN = frozenset(map(str, Reason))
 
 
-def code_of(reason: str) -> str:
+def code_of(event: Obj) -> str:
     """What an Event's reason is called where a job's is shown."""
+    reason, message = str(event.get("reason", "")), str(event.get("message", ""))
+    if reason == _REFUSED_GANG:
+        return next((str(code) for words, code in _REFUSALS if words in message), reason)
     return str(_CODES.get(reason, reason))
 
 
@@ -25,7 +36,7 @@ async def last_complaints(client: Client, namespace: str | None) -> dict[str, st
     except Forbidden:
         return {}
     return {
-        str(event["involvedObject"].get("uid")): code_of(event["reason"])
+        str(event["involvedObject"].get("uid")): code_of(event)
         for event in sorted(events, key=time_of_event)
-        if event.get("reason") in _CODES
+        if code_of(event) in _KNOWN
     }

@@ -12,6 +12,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, parse_timestamp
 from hekla.api.quantity import canonical
 from hekla.apiserver.columns.pods import pod_status
+from hekla.cli.go_help import is_upstreams
 from hekla.cli.output import age
 
 _JOB_TYPE = "volcano.sh/job-type"
@@ -29,7 +30,7 @@ _NEVER = "0001-01-01 00:00:00 +0000 UTC"
 
 def is_vcctl() -> bool:
     context = click.get_current_context(silent=True)
-    return context is not None and context.find_root().info_name == "vcctl"
+    return context is not None and is_upstreams(context)
 
 
 def print_jobs(jobs: Sequence[Obj], *, namespaces: bool) -> None:

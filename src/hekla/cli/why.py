@@ -157,7 +157,7 @@ async def _last_complaint(client: Client, job: Obj) -> tuple[str, str]:
     if not events:
         return "", ""
     last = max(events, key=time_of_event)
-    return code_of(str(last.get("reason", ""))), str(last.get("message", "")).strip()
+    return code_of(last), str(last.get("message", "")).strip()
 
 
 def _queue_state(queue: Obj | None) -> str:
@@ -189,7 +189,8 @@ def _sentences(answer: dict[str, Any]) -> list[str]:
         lines[0] = f"{answer['job']} is running"
     else:
         lines += [f"  its PodGroup is {answer['podGroup']['phase'] or 'new'}: the scheduler has not said why yet"]
-    if answer["queue"]["state"] != "Open" and answer["reason"] not in _ABOUT_QUEUES:
+    about_queue = answer["reason"] in _ABOUT_QUEUES and answer["phase"] not in EMPTYING
+    if answer["queue"]["state"] != "Open" and not about_queue:
         lines.append(f"  queue {answer['queue']['name']} is {answer['queue']['state']}: nothing new starts in it")
     lines += [f"  {failure}" for failure in answer["failures"]]
     return lines
