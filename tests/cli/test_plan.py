@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import JOB, NODE, POD, POD_GROUP, PRIORITY_CLASS
+from hekla.api.kinds import JOB, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from hekla.api.meta import owner_reference, uid_of
 from hekla.apiserver.app import build_app
 from hekla.apiserver.store.memory import MemoryStore
@@ -18,7 +18,7 @@ from hekla.client.inprocess import InProcessTransport
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.local.bootstrap import install_crds
-from hekla.local.offline import offline_cluster
+from hekla.local.offline import ensure_namespace, offline_cluster
 from hekla.scheduler.config import default_config
 from hekla.scheduler.trial.miniature import short_config
 from tests import make
@@ -63,6 +63,27 @@ def test_who_would_have_to_leave_is_told_with_the_nodes_that_become_free(capsys:
     said = capsys.readouterr().out
     assert "urgent would start in queue default once others have made room" in said
     assert victim["pod"] in said
+
+
+def test_what_stands_in_the_file_beside_the_job_counts_as_there() -> None:
+    queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "own"}}
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    beside = [Document(one, "job.yaml", 1) for one in ({**queue, "spec": {"capability": {"cpu": "3"}}}, high)]
+
+    async def planned(cpu: str) -> dict[str, Any]:
+        async with offline_cluster(print) as client:
+            await add_node(client, "n1", cpu="8")
+            await ensure_namespace(client, "mine")
+            task = make.task("worker", 2, cpu=cpu, pod={"priorityClassName": "high"})
+            job = make.new_job("train", task, namespace="mine", queue="own", priorityClassName="high")
+            answer = await plan_job(client, Document(job, "job.yaml", 9), default_config(), beside)
+            assert await client.find(QUEUE, "own") is None, "nothing is written"
+            return answer
+
+    assert asyncio.run(planned("1"))["placements"] == {"train-worker-0": "n1", "train-worker-1": "n1"}
+    too_large = asyncio.run(planned("2"))
+    assert not too_large["fits"]
+    assert too_large["decision"]["reason"] == "QueueOverQuota"
 
 
 def test_a_plan_that_fits_says_what_the_queue_has_left_then() -> None:

@@ -7,7 +7,7 @@ core places them on a copy of the cluster.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import Obj
+from hekla.api.kinds import QUEUE, Obj, kind_of
 from hekla.api.meta import Key, name_of, namespace_of, uid_of
+from hekla.cli.brought import brought_by, judge_with
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.decision import print_decision, print_queues, print_victims
 from hekla.cli.main import EXIT_UNPLACEABLE
@@ -58,9 +59,10 @@ def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output
     documents = read_manifest(file)
     job = only_job(documents, "plan")
     connection = cluster.connection()
-    check_documents([job], connection.namespace)
+    check_documents(documents, connection.namespace)
     config = effective_config(cluster, scheduler_conf)
-    answer = with_client(connection, lambda client: plan_job(client, job, config))
+    beside = [document for document in documents if document is not job]
+    answer = with_client(connection, lambda client: plan_job(client, job, config, beside))
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -68,25 +70,35 @@ def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output
     return 0 if answer["fits"] else EXIT_UNPLACEABLE
 
 
-async def plan_job(client: Client, document: Document, config: Config) -> dict[str, Any]:
-    """Placements by pod, or the decision that says why not. A job of that name that exists already is no obstacle."""
-    admitted = await create_document(client, replace(document, obj=nameless(document.obj)), dry_run=True)
-    name = document.obj["metadata"].get("name") or name_of(admitted)
-    job = read_job({**admitted, "metadata": {**admitted["metadata"], "name": name}})
-    cluster = await read_cluster(client)
+async def plan_job(
+    client: Client, document: Document, config: Config, beside: Sequence[Document] = ()
+) -> dict[str, Any]:
+    """Placements by pod, or the decision that says why not. A job of that name that exists already is no obstacle.
+
+    What stands `beside` it in its file counts as there.
+    """
+    there, brought = await read_cluster(client), await brought_by(client, beside)
+    cluster = [*there, *brought]
+    async with judge_with(brought, client, there, document.obj) as judge:
+        admitted = await create_document(judge, replace(document, obj=nameless(document.obj)), dry_run=True)
+        name = document.obj["metadata"].get("name") or name_of(admitted)
+        job = read_job({**admitted, "metadata": {**admitted["metadata"], "name": name}})
+        configured = configured_plugins(job, registered())
+        pods = await planned_pods(judge, job, job.tasks, configured)
     priorities = {name_of(obj): int(obj.get("value") or 0) for obj in cluster if obj.get("kind") == "PriorityClass"}
     group = as_if_stored(build_pod_group(job, priorities))
-    plugins = configured_plugins(job, registered())
-    pods = await planned_pods(client, job, job.tasks, plugins)
     # Among what plugins make is the Service by which pods are spread.
-    made = [wanted.obj for configured in plugins for wanted in configured.objects(job)]
+    made = [wanted.obj for plugin in configured for wanted in plugin.objects(job)]
     rehearsed = rehearse_timed(config, [*cluster, *made, group, *pods])
     result = rehearsed.plan
     victims = _victims(result, group, jobs_by_group(cluster))
     bindings = result.bindings() | ({one.pod.uid: one.node for one in result.promises} if victims else {})
     decision = dict(decision_about(result, name_of(group), namespace_of(group), cluster))
     if not decision:
-        code, sentence = queue_reason(job.obj, await queue_names(client), [])
+        queues = await queue_names(client)
+        if queues is not None:
+            queues |= {name_of(obj) for obj in brought if kind_of(obj) is QUEUE}
+        code, sentence = queue_reason(job.obj, queues, [])
         decision = {"reason": code, "sentence": sentence} if code else {}
     placed = {name_of(pod): bindings[pod["metadata"]["uid"]] for pod in pods if pod["metadata"]["uid"] in bindings}
     return {
