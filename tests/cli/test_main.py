@@ -119,14 +119,6 @@ def test_a_group_of_vcctl_that_does_not_know_a_verb_shows_those_it_knows(capsys:
     assert run_program(hekla, ["job", "frobnicate"]) == EXIT_MISUSE
 
 
-def test_a_group_of_vcctl_shows_what_it_has_as_upstreams_does(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_program(hekla, ["queue", "--help"], name="vcctl") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2:4] == ["Usage:", "  vcctl queue [command]"]
-    assert "  operate     Open or close a queue, or change its weight." in lines
-    assert lines[-1] == 'Use "vcctl queue [command] --help" for more information about a command.'
-
-
 @pytest.mark.parametrize(
     "words", ["-v 3 version", "version --v=3", "job -v 3 run --help", "job run -v3 --vmodule a=1 --help",
               "--log-flush-frequency 5s queue list -v=3 --help"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from hekla.cli.go_help import TakesLogFlags, group_help, is_upstreams
+from hekla.cli.log_flags import TakesLogFlags
 
 _ON = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _OFF = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -21,9 +21,6 @@ class GoCommand(TakesLogFlags):
 
 class GoGroup(TakesLogFlags, click.Group):
     command_class = GoCommand
-
-    def get_help(self, ctx: click.Context) -> str:
-        return group_help(self, ctx) if is_upstreams(ctx) else super().get_help(ctx)
 
 
 class _Reading:

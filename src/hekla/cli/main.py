@@ -15,7 +15,7 @@ import sys
 import click
 
 from hekla import __version__
-from hekla.cli.go_help import TakesLogFlags
+from hekla.cli.log_flags import TakesLogFlags
 from hekla.errors import ApiError, Disconnected, HeklaError, Misuse, told_error
 
 EXIT_FAILED = 1

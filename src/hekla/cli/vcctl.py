@@ -12,7 +12,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, labels_of, name_of, namespace_of, parse_timestamp
 from hekla.api.quantity import canonical
 from hekla.apiserver.columns.pods import pod_status
-from hekla.cli.go_help import is_upstreams
+from hekla.cli.log_flags import is_upstreams
 from hekla.cli.output import age
 
 _JOB_TYPE = "volcano.sh/job-type"

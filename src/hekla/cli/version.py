@@ -7,7 +7,7 @@ import platform
 import click
 
 from hekla import __version__
-from hekla.cli.go_help import TakesLogFlags
+from hekla.cli.log_flags import TakesLogFlags
 
 
 @click.command(cls=TakesLogFlags)
