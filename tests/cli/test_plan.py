@@ -86,6 +86,25 @@ def test_what_stands_in_the_file_beside_the_job_counts_as_there() -> None:
     assert too_large["decision"]["reason"] == "QueueOverQuota"
 
 
+def test_a_job_that_is_there_already_is_planned_in_its_own_place(capsys: pytest.CaptureFixture[str]) -> None:
+    async def planned(name: str) -> dict[str, Any]:
+        async with offline_cluster(print) as client:
+            await add_node(client, "n1", cpu="2")
+            await add_running_job(client, "train", pods=2, node="n1")
+            job = make.new_job(name, make.task("worker", 2, cpu="1"))
+            return await plan_job(client, Document(job, "job.yaml", 1), default_config())
+
+    another = asyncio.run(planned("another"))
+    assert (another["fits"], another["replaces"]) == (False, "")
+    again = asyncio.run(planned("train"))
+    assert again["fits"]
+    assert again["replaces"]
+    print_plan(again)
+    assert capsys.readouterr().out.startswith(
+        "train is there already: this is how it would be once that one is deleted."
+    )
+
+
 def test_a_plan_that_fits_says_what_the_queue_has_left_then() -> None:
     async def planned() -> dict[str, Any]:
         async with offline_cluster(print) as client:

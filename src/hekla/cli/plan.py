@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from hekla.api.job_plugins import registered
-from hekla.api.kinds import QUEUE, Obj, kind_of
-from hekla.api.meta import Key, name_of, namespace_of, uid_of
+from hekla.api.kinds import JOB, QUEUE, Obj, kind_of
+from hekla.api.meta import Key, is_owned_by, name_of, namespace_of, uid_of
 from hekla.cli.brought import brought_by, judge_with
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.decision import print_decision, print_queues, print_victims
@@ -40,6 +40,7 @@ from hekla.client.rest import Client
 from hekla.controllers.job.model import read_job
 from hekla.controllers.job.plugin import configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
+from hekla.errors import Forbidden
 from hekla.scheduler.config import Config
 from hekla.scheduler.plan import Plan
 
@@ -73,18 +74,20 @@ def plan(cluster: ClusterOptions, file: str, scheduler_conf: Path | None, output
 async def plan_job(
     client: Client, document: Document, config: Config, beside: Sequence[Document] = ()
 ) -> dict[str, Any]:
-    """Placements by pod, or the decision that says why not. A job of that name that exists already is no obstacle.
+    """Placements by pod, or the decision that says why not.
 
-    What stands `beside` it in its file counts as there.
+    What stands `beside` it in its file counts as there; a job of its name counts as gone, with all that is its own: to
+    take its place is the only way to be submitted.
     """
     there, brought = await read_cluster(client), await brought_by(client, beside)
-    cluster = [*there, *brought]
     async with judge_with(brought, client, there, document.obj) as judge:
         admitted = await create_document(judge, replace(document, obj=nameless(document.obj)), dry_run=True)
         name = document.obj["metadata"].get("name") or name_of(admitted)
         job = read_job({**admitted, "metadata": {**admitted["metadata"], "name": name}})
         configured = configured_plugins(job, registered())
         pods = await planned_pods(judge, job, job.tasks, configured)
+    replaced = await _job_there(client, job.key)
+    cluster = [obj for obj in (*there, *brought) if replaced is None or not is_owned_by(obj, replaced)]
     priorities = {name_of(obj): int(obj.get("value") or 0) for obj in cluster if obj.get("kind") == "PriorityClass"}
     group = as_if_stored(build_pod_group(job, priorities))
     # Among what plugins make is the Service by which pods are spread.
@@ -105,6 +108,7 @@ async def plan_job(
         "job": job.key.name,
         "queue": job.obj["spec"].get("queue"),
         "minAvailable": job.obj["spec"].get("minAvailable"),
+        "replaces": uid_of(replaced) if replaced else "",
         "fits": len(placed) >= int(job.obj["spec"].get("minAvailable") or 0) and bool(placed),
         "placements": placed,
         "victims": victims,
@@ -113,6 +117,13 @@ async def plan_job(
         "decision": decision,
         "remedies": await remedies_for(rehearsed, group, pods),
     }
+
+
+async def _job_there(client: Client, key: Key) -> Obj | None:
+    try:
+        return await client.find(JOB, key.name, key.namespace)
+    except Forbidden:
+        return None
 
 
 def _victims(plan: Plan, group: Obj, jobs: Mapping[Key, str]) -> list[dict[str, str]]:
@@ -139,6 +150,8 @@ def _queues(plan: Plan, group: Obj) -> list[Any]:
 
 def print_plan(answer: Mapping[str, Any]) -> None:
     name = answer["job"]
+    if answer["replaces"]:
+        click.echo(f"{name} is there already: this is how it would be once that one is deleted.\n")
     if answer["fits"]:
         if answer["victims"]:
             click.echo(f"{name} would start in queue {answer['queue']} once others have made room:\n")
