@@ -14,6 +14,7 @@ import json
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -77,19 +78,20 @@ def _resource(path: str) -> str:
     return parts[parts.index("namespaces") + 2] if "namespaces" in parts else parts[-1]
 
 
-async def _answer(reader: asyncio.StreamReader, transport: CountingTransport) -> None:
+async def answer_lines(counts: Callable[[], dict[str, int]]) -> None:
+    """Say the counts for every line on our input."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while await reader.readline():
-        print(json.dumps(transport.counts()), flush=True)
+        print(json.dumps(counts()), flush=True)
 
 
 async def _serve(kubeconfig: Path, ready: Ready) -> None:
     client = client_from_files([kubeconfig], user_agent="hekla-controllers")
     transport = CountingTransport(client.transport)
     client.transport = transport
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with client, asyncio.TaskGroup() as group:
-        group.create_task(_answer(reader, transport))
+        group.create_task(answer_lines(transport.counts))
         group.create_task(
             controllers.run(client, clock=SystemClock(), rng=random.SystemRandom(), ready=lambda: ready("ready"))
         )

@@ -7,6 +7,9 @@ controllers run as in production, in a process of their own. Of the scheduler th
 program lets every PodGroup in as soon as it sees it, as many side by side as the scheduler does. CPU is taken until
 the controllers have nothing left to do. Writes are those of the controllers, Events included, pods not; an item of a
 batch counts as a write.
+
+With `--floor`, shape `ones` is measured on kube-apiserver once more with a program in the controllers' place that asks
+and hears the same, and decides nothing (`benchmarks.floor_process`): what is above its figure is the controllers' own.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ from tests.eventually import eventually
 OURS, KUBERNETES = "Hekla's API server", "kube-apiserver + etcd"
 SERVERS = {"ours": OURS, "kubernetes": KUBERNETES}
 SHAPES = ("big", "tens", "ones")
+FLOOR_SHAPE = "floor"
+CONTROLLERS, FLOOR = "benchmarks.controllers_process", "benchmarks.floor_process"
 LONGEST = 600.0
 SMALL = 10
 FLAT_JOBS, FLAT_PODS = 5, 100
@@ -120,8 +125,8 @@ class Scene:
 class Controllers:
     """The controllers' process: `counts` are its writes so far."""
 
-    def __init__(self, kubeconfig: Path, profile: str = "") -> None:
-        command = [sys.executable, "-m", "benchmarks.controllers_process", str(kubeconfig)]
+    def __init__(self, kubeconfig: Path, profile: str = "", *, program: str = CONTROLLERS) -> None:
+        command = [sys.executable, "-m", program, str(kubeconfig)]
         command += ["--profile", profile] if profile else []
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self._process.pid
@@ -152,6 +157,9 @@ def main() -> None:
     parser.add_argument("--server", action="append", choices=sorted(SERVERS), help="default: both")
     parser.add_argument("--shape", action="append", choices=SHAPES, help="default: all")
     parser.add_argument("--profile", default="", help="a folder for profiles of the controllers (which slows them)")
+    parser.add_argument(
+        "--floor", action="store_true", help="also what the requests and watches of shape ones cost alone"
+    )
     options = parser.parse_args()
     for server in options.server or SERVERS:
         if server == "kubernetes" and find_binaries() is None:
@@ -159,7 +167,8 @@ def main() -> None:
             continue
         print(f"\n| {SERVERS[server]}" + " | ".join(HEAD) + " |")
         print("|" + "---|" * len(HEAD))
-        for shape in options.shape or SHAPES:
+        floor = [FLOOR_SHAPE] if options.floor and server == "kubernetes" else []
+        for shape in [*(options.shape or SHAPES), *floor]:
             with start(server) as cluster:
                 for line in asyncio.run(measure(cluster, shape, options.pods, options.profile)):
                     print("| " + " | ".join(line.cells()) + " |", flush=True)
@@ -169,7 +178,8 @@ async def measure(cluster: Cluster, shape: str, pods: int, profile: str) -> list
     client = client_from_files([cluster.kubeconfig], user_agent="hekla-benchmark")
     async with asyncio.timeout(LONGEST), client:
         await install_crds(client)
-        controllers = Controllers(cluster.kubeconfig, profile and f"{profile}/{shape}.profile")
+        program = FLOOR if shape == FLOOR_SHAPE else CONTROLLERS
+        controllers = Controllers(cluster.kubeconfig, profile and f"{profile}/{shape}.profile", program=program)
         try:
             controllers.wait_until_ready()
             async with watched(client) as scene:
@@ -179,6 +189,8 @@ async def measure(cluster: Cluster, shape: str, pods: int, profile: str) -> list
                         return [await bench.create("tens", pods // 10, 10)]
                     case "ones":
                         return [await bench.create("ones", pods, 1)]
+                    case "floor":
+                        return [await bench.floor(pods)]
                 lines = [await bench.one_after_another(), *await bench.big(pods), await bench.bind(pods)]
             controllers.stop()
             controllers = Controllers(cluster.kubeconfig)
@@ -201,6 +213,11 @@ class Bench:
             await in_flight(jobs, lambda index: self._client.create(JOB, job(f"{name}-{index}", each)))
             line.wall = await self._all_there(f"{name}-", jobs * each) - started
         line.upstream_cpu_ms = UPSTREAM_CPU_MS.get((jobs, each))
+        return line
+
+    async def floor(self, jobs: int) -> Line:
+        line = await self.create("floor", jobs, 1)
+        line.what, line.writes, line.conflicts, line.upstream_cpu_ms = f"{line.what}, no controllers", None, None, None
         return line
 
     async def one_after_another(self) -> Line:
