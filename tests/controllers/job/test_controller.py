@@ -168,6 +168,55 @@ def test_scaling_up_tells_the_gang_and_the_host_list() -> None:
     on_bench(script)
 
 
+def test_a_suspended_job_tells_of_a_gang_of_another_size_when_it_goes_on() -> None:
+    async def script(bench: Bench) -> None:
+        job = await bench.create(make.new_job("demo", make.task("worker", 3)))
+        await bench.until_running(3)
+        await bench.command("AbortJob", job)
+        await bench.until_phase("Aborted")
+        await bench.scale("demo", 0, 1)
+        await bench.settle()
+        assert bench.job("demo")["status"]["minAvailable"] == 3
+        await bench.command("ResumeJob", job)
+        await bench.until_running(1)
+        assert bench.job("demo")["status"]["minAvailable"] == 1
+        assert bench.phase("demo") == "Running"
+
+    on_bench(script)
+
+
+def test_a_smaller_gang_that_is_resumed_and_not_let_in_can_be_suspended_again() -> None:
+    async def script(bench: Bench) -> None:
+        bench.lets_gangs_in = False
+        job = await bench.create(make.new_job("demo", make.task("worker", 3)))
+        await bench.until_phase("Pending")
+        await bench.command("AbortJob", job)
+        await bench.until_phase("Aborted")
+        await bench.scale("demo", 0, 2)
+        await bench.command("ResumeJob", job)
+        await bench.until_phase("Pending")
+        await bench.command("AbortJob", job)
+        await bench.until_phase("Aborted")
+
+    on_bench(script)
+
+
+def test_a_job_that_waits_to_be_let_in_tells_of_a_gang_of_another_size_when_it_is() -> None:
+    async def script(bench: Bench) -> None:
+        bench.lets_gangs_in = False
+        await bench.create(make.new_job("demo", make.task("worker", 3)))
+        await bench.settle()
+        await bench.scale("demo", 0, 2)
+        await bench.settle()
+        assert bench.job("demo")["status"]["minAvailable"] == 3
+        (group,) = await bench.client.find_all(POD_GROUP, "default")
+        await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Inqueue"}}, "default")
+        await bench.until_running(2)
+        assert bench.job("demo")["status"]["minAvailable"] == 2
+
+    on_bench(script)
+
+
 def test_a_task_is_made_when_the_one_it_depends_on_is_ready() -> None:
     async def script(bench: Bench) -> None:
         after = make.task("second", 1, dependsOn={"name": ["first"]})

@@ -60,7 +60,7 @@ def test_an_evicted_pod_that_is_still_to_be_answered_for_stays_known() -> None:
 
 def test_only_what_says_something_new_is_written() -> None:
     job = a_job(state={"phase": "Running", "lastTransitionTime": make.CREATED}, conditions=[{"status": "Running"}])
-    status = new_status(read_job(job), count_pods(read_job(job), ()), "Running", {})
+    status = new_status(read_job(job), count_pods(read_job(job), ()), "Running", {}, min_available=3)
     job["status"].update(minAvailable=3, version=0, pending=0)
     assert not differs(read_job(job), status)
     assert differs(read_job(job), {**status, "running": 1})

@@ -25,7 +25,7 @@ def has_begun(scene: Scene, order: Order) -> bool:
     if order.occurrence is not None and any(pod.uid == order.occurrence.pod_uid for pod in made):
         return True
     # A Command, or an event of a pod that no restart has touched: by now converging would have written it.
-    return bool(made) and is_restarted(job, count_pods(job, scene.pods), scene.last_gang)
+    return bool(made) and is_restarted(job, count_pods(job, scene.pods), scene.converged_gang)
 
 
 def _is_of_this_attempt(scene: Scene, pod: Pod) -> bool:

@@ -157,8 +157,9 @@ class JobController:
         what = operation(job.phase, order.action)
         targets = victims(job, scene.pods, what, order.action, order.occurrence)
         counts = count_pods(job, scene.pods, [pod.uid for pod in targets])
-        after = next_phase(job, order.action, counts, min_available=scene.last_gang)
-        status = new_status(job, counts, after.phase, _records(job), retries=after.retries)
+        gang = scene.last_gang
+        after = next_phase(job, order.action, counts, min_available=gang)
+        status = new_status(job, counts, after.phase, _records(job), min_available=gang, retries=after.retries)
         if what is Operation.KILL_TARGET:
             await self._kill_target(scene, order, targets, status)
         elif job.phase in KILL_PHASES and after.phase != JobPhase.RESTARTING:
@@ -232,7 +233,8 @@ class JobController:
         # An evicted pod whose answer waits stays counted until there is one in its place to remember it.
         awaited = evicted.keys() - {pod.name for pod in (*scene.pods, *made.created)}
         counts = count_pods(job, scene.pods, gone, made.created, awaited)
-        after = next_phase(job, JobAction.SYNC_JOB, counts, min_available=scene.last_gang)
+        gang = scene.converged_gang
+        after = next_phase(job, JobAction.SYNC_JOB, counts, min_available=gang)
         if after.phase != JobPhase.PENDING:
             # Pods that were made before, and not heard of yet, may run already.
             job = (await self._begun(scene)).job
@@ -240,7 +242,8 @@ class JobController:
             self.runner.enqueue(job.key, Urgency.TOLD)
         else:
             records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
-            await self._write.status_if_new(job, new_status(job, counts, after.phase, records))
+            status = new_status(job, counts, after.phase, records, min_available=gang)
+            await self._write.status_if_new(job, status)
         if made.created and answers_waiting_pods(job):
             # From now on they wait, and nothing else may happen that has somebody look until when.
             self.runner.enqueue(job.key)
@@ -274,7 +277,8 @@ class JobController:
         job = scene.job
         if job.phase:
             return scene
-        status = new_status(job, count_pods(job, ()), JobPhase.PENDING, _plugin_records(job, self._plugins))
+        records = _plugin_records(job, self._plugins)
+        status = new_status(job, count_pods(job, ()), JobPhase.PENDING, records, min_available=job.min_available)
         begun = self._read_job(await self._write.status(job, status))
         return Scene(begun, scene.pods, scene.group)
 

@@ -84,7 +84,7 @@ def operation(phase: str, action: str) -> Operation:
 def next_phase(job: Job, action: str, counts: Counts, *, min_available: int | None = None) -> Transition:
     """The phase after the operation for `action` left `counts`.
 
-    `min_available` is the gang of the last status (`status.minAvailable`), which a restart is measured against.
+    `min_available` is the gang that the status tells of (`status.minAvailable`), which a restart is measured against.
     """
     phase = job.phase
     if phase in FINISHED_JOB_PHASES:
@@ -114,8 +114,8 @@ def _after_restart(job: Job, counts: Counts, min_available: int) -> str:
 
 
 def is_restarted(job: Job, counts: Counts, min_available: int) -> bool:
-    """Whether enough of the old pods are gone."""
-    return job.replicas - counts.terminating >= min_available
+    """Whether enough of the old pods are gone, for the gang that was told of, or the smaller one it has become."""
+    return job.replicas - counts.terminating >= min(min_available, job.min_available)
 
 
 def _while_running(job: Job, counts: Counts) -> str:

@@ -41,8 +41,15 @@ class Scene(msgspec.Struct, frozen=True):
 
     @property
     def last_gang(self) -> int:
-        """The gang that the last status told of, which a restart is measured against."""
-        return int((self.job.obj.get("status") or {}).get("minAvailable") or 0)
+        """The gang that the status tells of, which a restart is measured against."""
+        status = self.job.obj.get("status") or {}
+        return int(status.get("minAvailable") or 0) if self.job.phase else self.job.min_available
+
+    @property
+    def converged_gang(self) -> int:
+        """The gang to tell of after converging."""
+        # parity: one of another size is told of when it may have its pods, and not while it is killed or waits.
+        return self.job.min_available if self.gate_is_open else self.last_gang
 
     @property
     def ends_with_its_gang(self) -> bool:

@@ -58,11 +58,13 @@ def count_pods(
     return Counts(**totals, tasks=tasks)
 
 
-def new_status(job: Job, counts: Counts, phase: str, controlled: Mapping[str, str], *, retries: int = 0) -> Obj:
+def new_status(
+    job: Job, counts: Counts, phase: str, controlled: Mapping[str, str], *, min_available: int, retries: int = 0
+) -> Obj:
     """The status without times: everything but `state.lastTransitionTime`, `conditions` and `runningDuration`."""
     status: Obj = {
         "state": {"phase": phase},
-        "minAvailable": job.min_available,
+        "minAvailable": min_available,
         "taskStatusCount": {name: {"phase": dict(phases)} for name, phases in counts.tasks},
         "pending": counts.pending,
         "running": counts.running,
