@@ -13,6 +13,7 @@ from hekla.cli.main import (
     EXIT_INTERRUPTED,
     EXIT_MISUSE,
     EXIT_UNPLACEABLE,
+    EXIT_VCCTL_FAILED,
     describe,
     hekla,
     run_program,
@@ -117,6 +118,30 @@ def test_a_group_of_vcctl_that_does_not_know_a_verb_shows_those_it_knows(capsys:
     assert run_program(hekla, ["job", "frobnicate"], name="vcctl") == 0
     assert "suspend" in capsys.readouterr().out
     assert run_program(hekla, ["job", "frobnicate"]) == EXIT_MISUSE
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("jobflow create", "Failed to create jobflow: open : no such file or directory"),
+        ("jobtemplate create -f not/there", "Failed to create jobtemplate: open not/there: no such file or directory"),
+    ],
+)
+def test_vcctl_says_of_a_file_that_is_not_there_what_it_was_for(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_program(hekla, words.split(), name="vcctl") == EXIT_VCCTL_FAILED
+    assert capsys.readouterr().out == f"{told}\n"
+
+
+def test_a_verb_of_vcctl_leaves_words_alone_that_it_has_no_use_for() -> None:
+    words = ["jobflow", "create", "-f", "not/there", "more", "words"]
+    assert run_program(hekla, words, name="vcctl") == EXIT_VCCTL_FAILED
+    assert run_program(hekla, words) == EXIT_MISUSE
+
+
+def test_a_flow_cannot_be_made_of_no_file() -> None:
+    assert run_program(hekla, ["jobflow", "create"]) == EXIT_MISUSE
 
 
 @pytest.mark.parametrize(

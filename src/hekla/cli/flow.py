@@ -27,7 +27,7 @@ from hekla.cli.named import (
 from hekla.cli.output import age, print_table
 from hekla.cli.parameters import all_namespaces_option
 from hekla.cli.submit import check_documents, create_document
-from hekla.cli.vcctl import is_vcctl, print_fitting
+from hekla.cli.vcctl import check_is_there, is_vcctl, print_fitting
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 
@@ -66,9 +66,12 @@ def _group(kind: Kind, show: Any) -> click.Group:
 
     @group.command("create", help=f"Create from a file.\n\n\b\nExample:  hekla {word} create -f flow.yaml")
     @cluster_options
-    @click.option("-f", "--filename", "--file", required=True, help="The file; - for standard input.")
+    @click.option("-f", "--filename", "--file", default="", help="The file; - for standard input.")
     @failing_as(f"create {word}")
     def create(cluster: ClusterOptions, filename: str) -> None:
+        check_is_there(filename)
+        if not filename:
+            raise click.MissingParameter(param_hint="'-f' / '--filename'", param_type="option")
         documents = read_manifest(filename)
         connection = cluster.connection()
         check_documents(documents, connection.namespace)

@@ -1,5 +1,6 @@
 """Command lines as upstream's flag library takes them: a flag may be switched by name, `--watch=false`, and a short one
-may have its value after an equals sign, `-r=5`. What is written so is put into click's words before click reads it."""
+may have its value after an equals sign, `-r=5`. What is written so is put into click's words before click reads it.
+Words that a verb has no use for are left alone, where the program was called by upstream's name."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from hekla.cli.log_flags import TakesLogFlags
+from hekla.cli.log_flags import TakesLogFlags, is_upstreams
 
 _ON = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _OFF = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -15,6 +16,7 @@ _OFF = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 class GoCommand(TakesLogFlags):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = ctx.allow_extra_args or is_upstreams(ctx)
         options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
         return super().parse_args(ctx, _Reading(ctx, options).in_clicks_words(args))
 

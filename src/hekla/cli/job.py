@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -48,7 +47,7 @@ from hekla.cli.progress import (
 )
 from hekla.cli.submit import check_documents, create_document
 from hekla.cli.usage import HEADERS, usage_by_task
-from hekla.cli.vcctl import is_vcctl, print_job, print_jobs
+from hekla.cli.vcctl import check_is_there, is_vcctl, print_job, print_jobs
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
@@ -78,8 +77,7 @@ def run(cluster: ClusterOptions, filename: str, name: str, **words: Any) -> None
     """
     connection = cluster.connection()
     if filename:
-        if is_vcctl() and not Path(filename).exists():
-            raise UsageError(f"failed to read file, err: open {filename}: no such file or directory")
+        check_is_there(filename, "failed to read file, err: ")
         documents = read_manifest(filename)
     else:
         if not name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import click
 
@@ -14,6 +15,7 @@ from hekla.api.quantity import canonical
 from hekla.apiserver.columns.pods import pod_status
 from hekla.cli.log_flags import is_upstreams
 from hekla.cli.output import age
+from hekla.errors import UsageError
 
 _JOB_TYPE = "volcano.sh/job-type"
 _JOB_COLUMNS = {
@@ -31,6 +33,12 @@ _NEVER = "0001-01-01 00:00:00 +0000 UTC"
 def is_vcctl() -> bool:
     context = click.get_current_context(silent=True)
     return context is not None and is_upstreams(context)
+
+
+def check_is_there(filename: str, saying: str = "") -> None:
+    """Say of a file that is not there, or was not named, what upstream does: `saying` before Go's words for it."""
+    if is_vcctl() and not (filename and Path(filename).exists()):
+        raise UsageError(f"{saying}open {filename}: no such file or directory")
 
 
 def print_jobs(jobs: Sequence[Obj], *, namespaces: bool) -> None:
