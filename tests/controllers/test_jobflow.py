@@ -66,6 +66,26 @@ def test_jobs_follow_each_other() -> None:
     on_bench(script)
 
 
+def test_what_became_of_a_flow_stays_told_when_its_jobs_go() -> None:
+    async def script(bench: Bench) -> None:
+        spec = {**template("one")["spec"], "ttlSecondsAfterFinished": 5}
+        await bench.client.create(JOB_TEMPLATE, {**template("one"), "spec": spec})
+        await bench.client.create(JOB_FLOW, flow(flows=[{"name": "one"}]))
+        await bench.until_phase("Running", "demo-one")
+        await bench.end("demo-one-t-0")
+        await until_flow(bench, "Succeed")
+        await bench.until(lambda: not jobs(bench), "the job's time is over")
+        await bench.stop_controllers()
+        bench.start_controllers()
+        await bench.settle()
+        status = (await bench.client.get(JOB_FLOW, "demo", "default"))["status"]
+        assert status["completedJobs"] == ["demo-one"]
+        assert status["conditions"]["demo-one"]["phase"] == "Completed"
+        assert jobs(bench) == []
+
+    on_bench(script)
+
+
 def test_a_failed_job_ends_the_flow() -> None:
     async def script(bench: Bench) -> None:
         for name in ("one", "two"):

@@ -103,6 +103,9 @@ class JobFlowController:
         if phase == _SUCCEED and flow["spec"].get("jobRetainPolicy") == "delete":
             await self._delete(key, jobs)
             return None
+        if phase == _SUCCEED and _has_lost_any(flow, jobs):
+            # parity: what has become of it stays told when its jobs go one by one.
+            return None
         if phase != _SUCCEED:
             made, missing = await self._create_due(key, flow, jobs)
             if missing:
@@ -185,6 +188,11 @@ def _job(flow: Obj, name: str, template: Obj) -> Obj:
         },
         "spec": job_spec_as_stored(template.get("spec") or {}),
     }
+
+
+def _has_lost_any(flow: Obj, jobs: list[Obj]) -> bool:
+    """Whether a job is gone that the status tells of."""
+    return not (flow["status"].get("conditions") or {}).keys() <= {name_of(job) for job in jobs}
 
 
 def _phase(job: Obj) -> str:
