@@ -104,6 +104,26 @@ def test_a_delayed_answer_to_a_lost_gang_survives_a_restart_of_the_controller() 
     on_bench(script)
 
 
+@pytest.mark.parametrize("action", ["AbortJob", "RestartJob"])
+def test_a_lost_gang_is_given_up_before_what_is_left_of_it_is_stopped(action: str) -> None:
+    async def script(bench: Bench) -> None:
+        await bench.create(make.new_job("demo", make.task("worker", 2), policies=[make.policy("Unknown", action)]))
+        await bench.until_running(2)
+        (group,) = await bench.client.find_all(POD_GROUP, "default")
+        deleted: list[str] = []
+
+        async def note(request: str) -> None:
+            if request.startswith("DELETE"):
+                deleted.append(request.rsplit("/", 2)[1])
+
+        bench.disturb = note
+        await bench.client.patch(POD_GROUP, name_of(group), {"status": {"phase": "Unknown"}}, "default")
+        await bench.settle()
+        assert deleted[:3] == ["podgroups", "pods", "pods"]
+
+    on_bench(script)
+
+
 @pytest.mark.parametrize("timeout", ["", "10s"])
 def test_a_lost_gang_is_answered_once_each_time_it_is_lost_whoever_is_there_to_see_it(timeout: str) -> None:
     async def script(bench: Bench) -> list[int]:

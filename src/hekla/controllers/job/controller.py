@@ -187,9 +187,10 @@ class JobController:
             await self._write.delete_group(job, scene.group)
         await self._write.status(job, {**status, "version": job.version + 1}, killed=True)
         self._waiting.pop(job.uid, None)
-        await self._write.delete_pods(job, targets)
+        # Before its pods: what becomes of a group while they are stopped is nobody's business any more.
         if group_is_evidence:
             await self._write.delete_group(job, scene.group)
+        await self._write.delete_pods(job, targets)
 
     async def _settle(self, scene: Scene, targets: list[Pod], status: Obj) -> None:
         """In a phase that kills: nothing is left running, and nothing of what plugins made is left at all."""
