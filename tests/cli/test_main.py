@@ -140,6 +140,13 @@ def test_a_verb_of_vcctl_leaves_words_alone_that_it_has_no_use_for() -> None:
     assert run_program(hekla, words) == EXIT_MISUSE
 
 
+@pytest.mark.parametrize("program", ["hekla", "vcctl"])
+def test_help_is_a_word_too(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (("help", "COMMAND"), ("help job", "suspend"), ("help job list", "--all-namespaces")):
+        assert run_program(hekla, words.split(), name=program) == 0
+        assert told in capsys.readouterr().out
+
+
 def test_a_flow_cannot_be_made_of_no_file() -> None:
     assert run_program(hekla, ["jobflow", "create"]) == EXIT_MISUSE
 

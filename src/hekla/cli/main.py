@@ -77,6 +77,11 @@ class LazyGroup(TakesLogFlags, click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`help job list` is read as `job list --help`."""
+        asked = bool(args) and args[0] == "help"
+        return super().parse_args(ctx, [*args[1:], "--help"] if asked else args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)

@@ -51,7 +51,8 @@ def _with_name(
 def chosen_name(name: str, name_flag: str, complaint: str) -> str:
     if not (name or name_flag):
         raise UsageError(complaint)
-    return name or name_flag
+    # parity: upstream looks at the flag only, and leaves words alone.
+    return name_flag or name if is_vcctl() else name or name_flag
 
 
 def for_each_named(names: Sequence[str], name_flag: str, complaint: str, act: Callable[[str], None]) -> None:
@@ -60,7 +61,8 @@ def for_each_named(names: Sequence[str], name_flag: str, complaint: str, act: Ca
     Nothing is done where one of the names is empty, as a variable is that nobody has set.
     """
     failed: list[HeklaError] = []
-    for name in dict.fromkeys([chosen_name(name, "", complaint) for name in names or (name_flag,)]):
+    asked = (name_flag,) if name_flag and is_vcctl() else names or (name_flag,)
+    for name in dict.fromkeys([chosen_name(name, "", complaint) for name in asked]):
         try:
             act(name)
         except (ApiError, UsageError) as error:
