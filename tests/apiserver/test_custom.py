@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
+from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, Obj
 from hekla.api.meta import copy_of
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE
 from hekla.apiserver.store.store import Key, Remove
 from hekla.client.rest import PatchStyle
 from hekla.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotFound, UnsupportedMediaType
+from tests.apiserver.mistyped import TOLD, causes, mistyped_widgets
 from tests.apiserver.rig import WIDGET, WIDGETS, Rig, config_map, widget, with_server
 
 
@@ -69,6 +70,49 @@ def test_a_rule_that_is_broken_is_named(spec: dict[str, object], message: str) -
             await rig.client.create(WIDGET, widget(**spec))
         assert caught.value.message == f'Widget.example.org "w" is invalid: {message}'
         assert caught.value.details["kind"] == "Widget"
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(("spec", "told"), TOLD, ids=[str(spec)[1:40] for spec, _ in TOLD])
+def test_a_value_that_is_not_what_its_field_wants_is_told_in_the_real_servers_words(spec: Obj, told: list[str]) -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CUSTOM_RESOURCE_DEFINITION, mistyped_widgets())
+        assert await causes(rig.client, spec) == sorted(told)
+
+    with_server(script)
+
+
+def test_a_plugin_with_nothing_behind_it_is_one_without_arguments() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.client.create(CUSTOM_RESOURCE_DEFINITION, mistyped_widgets())
+        made = await rig.client.create(WIDGET, {**widget(words={"svc": None}, numbers={"a": None}, port=None)})
+        assert (made["spec"]["words"], made["spec"]["numbers"]) == ({"svc": []}, {})
+        assert "port" not in made["spec"]
+
+    with_server(script)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({"labels": {"a": 5}}, "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"),
+        (
+            {"finalizers": "x"},
+            "json: cannot unmarshal string into Go struct field ObjectMeta.finalizers of type []string",
+        ),
+        ({"nope": 5}, 'strict decoding error: unknown field "metadata.nope"'),
+    ],
+)
+def test_metadata_of_the_wrong_type_is_named_without_the_field_it_stands_in(metadata: Obj, told: str) -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        sent = widget()
+        with pytest.raises(BadRequest) as caught:
+            await rig.client.create(
+                WIDGET, {**sent, "metadata": {**sent["metadata"], **metadata}}, field_validation="Strict"
+            )
+        assert caught.value.message == f'Widget in version "v1" cannot be handled as a Widget: {told}'
 
     with_server(script)
 

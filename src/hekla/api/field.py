@@ -50,7 +50,8 @@ def too_long(field: str, most: int) -> Problem:
 
 
 def too_many(field: str, found: int, most: int) -> Problem:
-    return Problem(field, "FieldValueTooMany", f"Too many: {found}: must have at most {most} items")
+    items = "item" if most == 1 else "items"
+    return Problem(field, "FieldValueTooMany", f"Too many: {found}: must have at most {most} {items}")
 
 
 def not_found(field: str, value: Any) -> Problem:

@@ -9,12 +9,17 @@ import msgspec
 
 from hekla.apiserver.invalid import Problem, duplicate, invalid, required, too_long, too_many, unsupported, wrong_type
 from hekla.apiserver.schema import Node
+from hekla.apiserver.times import time_fault
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "string": str, "object": dict, "array": list, "boolean": bool, "integer": int, "number": (int, float),
+_TYPES: dict[str, tuple[str, ...]] = {
+    "boolean": ("boolean",), "integer": ("integer",), "number": ("number", "integer"), "string": ("string",),
+    "array": ("array",), "object": ("object",), "integer,string": ("integer", "string"),
 }  # fmt: skip
-_NAMES: dict[type, str] = {str: "string", list: "array", dict: "object"}
+_NAMES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+# What Go calls a number it has read; other values have no such name.
+_READ_AS = {"integer": "int64", "number": "float64"}
 _INT_RANGES = {"int32": 1 << 31, "int64": 1 << 63}
+_EXACT = 1 << 53  # whole numbers up to here are still whole as floating-point ones
 
 
 def check(
@@ -37,56 +42,62 @@ def _check(
     old: Any = None,
     but: frozenset[str] = frozenset(),
 ) -> None:
-    if value is None and node.nullable:
-        return
-    if node.int_or_string:
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            problems.append(_type_problem(value, "integer,string", path))
-        return
-    if node.type and not _is(value, node.type):
-        problems.append(_type_problem(value, node.type, path))
-        if isinstance(value, float) and node.type == "integer":
-            problems.append(_format_problem("(default format)", path))
-        return
+    """A value of the wrong type is held against the other rules all the same, as far as they are for what it is."""
+    problems += _type_problems(value, node, path)
+    if value is not None:
+        _check_alternatives(value, node, path, problems)
+    if isinstance(value, str):
+        _check_text(value, node, path, problems)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        _check_number(value, node, path, problems)
+    elif isinstance(value, list):
+        _check_list(value, node, path, problems)
     if node.enum and value not in node.enum:
         problems.append(unsupported(path, value, node.enum))
     if isinstance(value, dict):
         _check_object(value, node, path, problems, old if isinstance(old, dict) else {}, but)
-    elif isinstance(value, list):
-        _check_list(value, node, path, problems)
-    elif isinstance(value, str):
-        _check_text(value, node, path, problems)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        _check_number(value, node, path, problems)
-    if node.any_of and not any(not check(value, each, path) for each in node.any_of):
-        problems.append(invalid(path, value, f'"{path}" must validate at least one schema (anyOf)', by_type=True))
-    if node.one_of and sum(not check(value, each, path) for each in node.one_of) != 1:
-        problems.append(invalid(path, value, f'"{path}" must validate one and only one schema (oneOf)', by_type=True))
 
 
-def _is(value: Any, type_: str) -> bool:
-    if isinstance(value, bool):
-        return type_ == "boolean"
-    if isinstance(value, float) and type_ == "integer":
-        return value.is_integer()
-    return isinstance(value, _TYPES.get(type_, object))
-
-
-def _type_problem(value: Any, wanted: str, path: str) -> Problem:
+def _type_problems(value: Any, node: Node, path: str) -> list[Problem]:
+    wanted = "integer,string" if node.int_or_string else node.type
     found = _name(value)
-    return wrong_type(path, found, f'{_where(path)} must be of type {wanted}: "{found}"')
+    if not wanted or (value is None and node.nullable) or found in _TYPES[wanted] or _is_whole(value, wanted):
+        return []
+    if node.format and value is not None and not isinstance(value, str | list):
+        # parity: where there is a format, it is asked for, and named is what Go has read, if that has a name.
+        wanted, found = node.format, _READ_AS.get(found, "")
+    elif node.format and node.type == "string" and isinstance(value, list):
+        # parity: a list is let pass where text in a format is wanted.
+        return []
+    return [wrong_type(path, found, f'{_where(path)} must be of type {wanted}: "{found}"')]
+
+
+def _is_whole(value: Any, wanted: str) -> bool:
+    """Whether a number written with a point or an exponent may stand for a whole one."""
+    return isinstance(value, float) and "integer" in wanted and value.is_integer() and abs(value) < _EXACT
+
+
+def _check_alternatives(value: Any, node: Node, path: str, problems: list[Problem]) -> None:
+    """Of those that are all wrong, what is wrong with the first is told."""
+    if node.any_of:
+        answers = [check(value, each, path) for each in node.any_of]
+        if all(answers):
+            problems += [_pathless(f'"{path}" must validate at least one schema (anyOf)'), *answers[0]]
+    if node.one_of:
+        answers = [check(value, each, path) for each in node.one_of]
+        right = answers.count([])
+        if right != 1:
+            how = f"Found {right} valid alternatives" if right else "Found none valid"
+            problems.append(_pathless(f'"{path}" must validate one and only one schema (oneOf). {how}'))
+            problems += [] if right else answers[0]
 
 
 def _name(value: Any) -> str:
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if isinstance(value, float):
+    if type(value) is int and not -_INT_RANGES["int64"] <= value < _INT_RANGES["int64"]:
         return "number"
-    return _NAMES[type(value)]
+    return _NAMES.get(type(value), "object")
 
 
 def same(one: Any, other: Any) -> bool:
@@ -124,13 +135,13 @@ def _join(path: str, name: str) -> str:
 
 def _check_list(value: list[Any], node: Node, path: str, problems: list[Problem]) -> None:
     bounds = node.bounds
+    if node.items is not None:
+        for index, below in enumerate(value):
+            _check(below, node.items, f"{path}[{index}]", problems)
     if "minItems" in bounds and len(value) < bounds["minItems"]:
         problems.append(invalid(path, len(value), f"{_where(path)} should have at least {bounds['minItems']} items"))
     if "maxItems" in bounds and len(value) > bounds["maxItems"]:
         problems.append(too_many(path, len(value), bounds["maxItems"]))
-    if node.items is not None:
-        for index, below in enumerate(value):
-            _check(below, node.items, f"{path}[{index}]", problems)
     if node.list_type in ("map", "set"):
         _check_unique(value, node, path, problems)
 
@@ -141,6 +152,10 @@ def _check_unique(value: list[Any], node: Node, path: str, problems: list[Proble
         key = below
         if node.list_type == "map":
             if not isinstance(below, dict):
+                if below is not None:
+                    problems.append(
+                        invalid(f"{path}[{index}]", below, "must be an object for an array of list-type map")
+                    )
                 continue
             key = {name: below[name] for name in node.map_keys if name in below}
         text = json.dumps(key, sort_keys=True, separators=(",", ":"))
@@ -158,14 +173,17 @@ def _check_text(value: str, node: Node, path: str, problems: list[Problem]) -> N
         problems.append(invalid(path, value, f"{_where(path)} should be at least {bounds['minLength']} chars long"))
     elif node.pattern is not None and not node.pattern.search(value):
         problems.append(invalid(path, value, f"{_where(path)} should match '{node.pattern.pattern}'"))
+    if node.format == "date-time" and time_fault(value.upper()):
+        problems.append(wrong_type(path, value, f'{_where(path)} must be of type date-time: "{value}"'))
 
 
 def _check_number(value: float, node: Node, path: str, problems: list[Problem]) -> None:
     bounds = node.bounds
     where = _where(path)
-    limit = _INT_RANGES.get(node.format)
-    if limit is not None and not -limit <= value < limit:
-        problems.append(_format_problem(f"with format {node.format}", path))
+    limit = _INT_RANGES.get(node.format, _INT_RANGES["int64"])
+    if node.type == "integer" and not (value == int(value) and -limit <= value < limit):
+        format_ = f"with format {node.format}" if node.format else "(default format)"
+        problems.append(_pathless(f"Checked value must be of type integer {format_} in {path}"))
     if "multipleOf" in bounds and value % bounds["multipleOf"]:
         problems.append(invalid(path, value, f"{where} should be a multiple of {bounds['multipleOf']}"))
     if "maximum" in bounds and (value > bounds["maximum"] or _touches(value, bounds, "aximum")):
@@ -176,9 +194,9 @@ def _check_number(value: float, node: Node, path: str, problems: list[Problem]) 
         problems.append(invalid(path, value, f"{where} should be {words} {bounds['minimum']}"))
 
 
-def _format_problem(format_: str, path: str) -> Problem:
+def _pathless(text: str) -> Problem:
     # parity: the real server loses the field's path here.
-    return invalid("<nil>", "", f"Checked value must be of type integer {format_} in {path}")
+    return invalid("<nil>", "", text)
 
 
 def _touches(value: float, bounds: dict[str, Any], end: str) -> bool:

@@ -147,9 +147,8 @@ def _fill_rules(node: Node, schema: Obj, lookup: Lookup | None) -> None:
     node.map_keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
     node.merge_key = schema.get("x-kubernetes-patch-merge-key", "")
     node.strategy = tuple(filter(None, schema.get("x-kubernetes-patch-strategy", "").split(",")))
-    if not node.int_or_string:
-        node.any_of = tuple(_child(each, lookup) for each in schema.get("anyOf") or ())
-        node.one_of = tuple(_child(each, lookup) for each in schema.get("oneOf") or ())
+    node.any_of = tuple(_child(each, lookup) for each in schema.get("anyOf") or ())
+    node.one_of = tuple(_child(each, lookup) for each in schema.get("oneOf") or ())
     rules = [each for each in schema.get("x-kubernetes-validations") or () if each.get("rule")]
     node.rules = tuple(_validation(each) for each in rules)
     below = [*(node.properties or {}).values(), node.additional, node.items]

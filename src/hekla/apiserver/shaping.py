@@ -12,7 +12,7 @@ from typing import Any
 
 from hekla.api.kinds import Obj
 from hekla.api.quantity import InvalidQuantity, canonical
-from hekla.apiserver.schema import Node
+from hekla.apiserver.schema import ANYTHING, Node
 from hekla.apiserver.times import time_fault
 
 _SCALARS: dict[str, tuple[type, ...]] = {"integer": (int,), "boolean": (bool,), "int-or-string": (int, str)}
@@ -220,18 +220,20 @@ def _prune_object(value: Obj, node: Node, unknown: list[str], path: str) -> None
 def drop_nulls(value: Any, node: Node, *, but: frozenset[str] = frozenset()) -> None:
     """Take a null where a structural schema does not allow one for a field that is absent.
 
+    Of a map of lists it is taken for an empty one: `svc:` with nothing behind it asks for a plugin without arguments.
     Fields named in `but` are left as they are.
     """
     if isinstance(value, dict):
         properties = node.properties or {}
         for name, below in list(value.items()):
-            child = properties.get(name)
-            if below is None and child is not None and child.type and not child.nullable:
-                del value[name]
-            elif isinstance(below, dict | list) and name not in but:
-                described = child or node.additional
-                if described is not None:
-                    drop_nulls(below, described)
+            described = properties.get(name) or node.additional
+            if below is None and described is not None and described is not ANYTHING and not described.nullable:
+                if described is node.additional and described.type == "array":
+                    value[name] = []
+                else:
+                    del value[name]
+            elif isinstance(below, dict | list) and name not in but and described is not None:
+                drop_nulls(below, described)
     elif isinstance(value, list) and node.items is not None:
         for below in value:
             drop_nulls(below, node.items)

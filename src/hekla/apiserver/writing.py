@@ -326,7 +326,10 @@ class Writer:
         try:
             if resource.is_custom:
                 if "metadata" not in as_it_was:
-                    decode_shape(obj["metadata"], load_definitions().object_meta(), unknown, "metadata.")
+                    # parity: what cannot be read here is named without the field it stands in.
+                    unheard: list[str] = []
+                    decode_shape(obj["metadata"], load_definitions().object_meta(), unheard)
+                    unknown += [f"metadata.{field}" for field in unheard]
                 _prune_custom(resource, obj, unknown, as_it_was)
             else:
                 decode_shape(obj, resource.schema, unknown, but=alike.shaped(obj, resource.schema, as_it_was))
