@@ -117,6 +117,16 @@ def test_metadata_of_the_wrong_type_is_named_without_the_field_it_stands_in(meta
     with_server(script)
 
 
+def test_what_is_warned_of_is_said_with_a_refusal_too() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        path = "/apis/example.org/v1/namespaces/default/widgets"
+        status, _, headers = await rig.send("POST", f"{path}?fieldValidation=Warn", widget(size=0, nope=1))
+        assert (status, headers["warning"]) == (422, '299 - "unknown field \\"spec.nope\\""')
+
+    with_server(script)
+
+
 def test_all_broken_rules_are_named_at_once() -> None:
     async def script(rig: Rig) -> None:
         await rig.define_widgets()

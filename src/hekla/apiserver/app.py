@@ -110,7 +110,7 @@ class App:
         try:
             return await answer()
         except ApiError as error:
-            return error_response(error)
+            return error_response(error, request.warnings)
         except (RecursionError, OverflowError):
             # Nested deeper, or numbers larger, than can be walked or stored.
             why = "the object is nested too deeply or holds a number that is too large"

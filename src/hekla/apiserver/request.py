@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from hekla.api.kinds import Kind, Obj
+from hekla.api.review import one_line
 from hekla.apiserver.access.user import ADMIN, User
 from hekla.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 
@@ -20,7 +21,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class Request:
-    """`verb` and `resource` are filled in when the request has been routed; what is not of a resource has none."""
+    """`verb` and `resource` are filled in when the request has been routed; what is not of a resource has none.
+
+    `warnings` collects what the answer's headers will say, whether it is a yes or a no.
+    """
 
     method: str
     path: str
@@ -30,6 +34,7 @@ class Request:
     user: User = ADMIN
     verb: str = ""
     resource: str = ""
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def content_type(self) -> str:
@@ -82,11 +87,16 @@ def json_response(document: Any, status: int = 200) -> Response:
     return Response(status, _encode(document))
 
 
-def error_response(error: ApiError) -> Response:
+def error_response(error: ApiError, warnings: Sequence[str] = ()) -> Response:
     response = json_response(error.to_status(), error.code)
+    response.headers += warning_headers(warnings)
     if error.retry_after:
         response.headers.append(("retry-after", str(int(error.retry_after))))
     return response
+
+
+def warning_headers(warnings: Sequence[str]) -> list[tuple[str, str]]:
+    return [("warning", f'299 - "{_escape(each)}"') for each in warnings]
 
 
 def success_status(details: Obj | None = None, code: int | None = None) -> Obj:
@@ -123,3 +133,7 @@ def conflict(kind: Kind, name: str, why: str) -> Conflict:
     return Conflict(
         f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', details=name_details(kind, name)
     )
+
+
+def _escape(text: str) -> str:
+    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from hekla.api.kinds import Obj
-from hekla.api.review import one_line
 from hekla.apiserver.access.attributes import Attributes
 from hekla.apiserver.access.rbac import Authorizer
 from hekla.apiserver.decoding import decode_body, decode_object, duplicate_fields
@@ -23,6 +22,7 @@ from hekla.apiserver.request import (
     name_details,
     not_found,
     success_status,
+    warning_headers,
 )
 from hekla.apiserver.resource import Resource
 from hekla.apiserver.selecting import read_selection
@@ -151,7 +151,7 @@ class Verbs:
     def _answer(self, resource: Resource, request: Request, written: Written, options: Options) -> Response:
         presentation = choose_presentation(resource, request, self._clock.now)
         response = Response(201 if written.created else 200, presentation.one(written.value))
-        response.headers += [("warning", f'299 - "{_escape(each)}"') for each in options.warnings]
+        response.headers += warning_headers(options.warnings)
         return response
 
 
@@ -195,7 +195,11 @@ def read_write_options(request: Request) -> Options:
         supported = '"", "Ignore", "Strict", "Warn"'
         raise request.bad_option("fieldValidation", f'Unsupported value: "{validation}": supported values: {supported}')
     options = Options(
-        dry_run=request.dry_run, strict=validation == "Strict", quiet=validation == "Ignore", user=request.user
+        dry_run=request.dry_run,
+        strict=validation == "Strict",
+        quiet=validation == "Ignore",
+        warnings=request.warnings,
+        user=request.user,
     )
     if validation in ("Warn", "Strict"):
         options.duplicates = duplicate_fields(request.body)
@@ -212,7 +216,3 @@ def _delete_document(request: Request) -> Obj:
     if not isinstance(document, dict):
         raise BadRequest("the options of a delete are an object")
     return document
-
-
-def _escape(text: str) -> str:
-    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
