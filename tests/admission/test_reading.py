@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hekla.admission.reading import unreadable
+from hekla.admission.upstream_types import POD_GROUP, QUEUE
 from tests import make
 
 CONTAINERS = "spec.tasks.template.spec.containers"
@@ -114,6 +115,84 @@ def test_a_good_job_is_readable() -> None:
             "v1.PodSecurityContext",
         ),
         ({"networkTopology": "hard"}, "string", "JobSpec.spec.networkTopology", "v1alpha1.NetworkTopologySpec"),
+        (
+            with_container(securityContext={"runAsUser": "x"}),
+            "string",
+            f"SecurityContext.{CONTAINERS}.securityContext.runAsUser",
+            "int64",
+        ),
+        (
+            with_container(securityContext={"capabilities": {"add": "ALL"}}),
+            "string",
+            f"Capabilities.{CONTAINERS}.securityContext.capabilities.add",
+            "[]v1.Capability",
+        ),
+        (
+            with_container(env=[{"name": "X", "valueFrom": {"fieldRef": "metadata.name"}}]),
+            "string",
+            f"EnvVarSource.{CONTAINERS}.env.valueFrom.fieldRef",
+            "v1.ObjectFieldSelector",
+        ),
+        (
+            with_container(envFrom=[{"configMapRef": {"name": 5}}]),
+            "number",
+            f"ConfigMapEnvSource.{CONTAINERS}.envFrom.configMapRef.LocalObjectReference.name",
+            "string",
+        ),
+        (
+            with_container(livenessProbe={"httpGet": []}),
+            "array",
+            f"Probe.{CONTAINERS}.livenessProbe.ProbeHandler.httpGet",
+            "v1.HTTPGetAction",
+        ),
+        (
+            with_container(livenessProbe={"httpGet": {"port": 1.5}}),
+            "number 1.5",
+            f"HTTPGetAction.{CONTAINERS}.livenessProbe.ProbeHandler.httpGet.port",
+            "int32",
+        ),
+        (
+            template(volumes=[{"name": "x", "emptyDir": "y"}]),
+            "string",
+            "Volume.spec.tasks.template.spec.volumes.VolumeSource.emptyDir",
+            "v1.EmptyDirVolumeSource",
+        ),
+        (
+            template(volumes=[{"name": "x", "configMap": {"defaultMode": "0644"}}]),
+            "string",
+            "ConfigMapVolumeSource.spec.tasks.template.spec.volumes.VolumeSource.configMap.defaultMode",
+            "int32",
+        ),
+        (
+            template(securityContext={"runAsNonRoot": "true"}),
+            "string",
+            "PodSecurityContext.spec.tasks.template.spec.securityContext.runAsNonRoot",
+            "bool",
+        ),
+        (
+            template(affinity={"nodeAffinity": []}),
+            "array",
+            "Affinity.spec.tasks.template.spec.affinity.nodeAffinity",
+            "v1.NodeAffinity",
+        ),
+        (
+            template(topologySpreadConstraints=[{"maxSkew": "1"}]),
+            "string",
+            "TopologySpreadConstraint.spec.tasks.template.spec.topologySpreadConstraints.maxSkew",
+            "int32",
+        ),
+        (
+            template(dnsConfig={"nameservers": "1.1.1.1"}),
+            "string",
+            "PodDNSConfig.spec.tasks.template.spec.dnsConfig.nameservers",
+            "[]string",
+        ),
+        (
+            {"volumes": [{"volumeClaim": {"selector": "x"}}]},
+            "string",
+            "PersistentVolumeClaimSpec.spec.volumes.volumeClaim.selector",
+            "v1.LabelSelector",
+        ),
     ],
 )
 def test_a_wrong_type_is_named_with_its_place(spec: dict[str, Any], found: str, place: str, name: str) -> None:
@@ -127,11 +206,27 @@ def test_a_wrong_type_is_named_with_its_place(spec: dict[str, Any], found: str, 
         ("", 'time: invalid duration ""'),
         ("5", 'time: missing unit in duration "5"'),
         ("5 m", 'time: unknown unit " m" in duration "5 m"'),
-        (5, "json: cannot unmarshal number into Go value of type string"),
+        (5, FIELD.format("number", "LifecyclePolicy.spec.policies.timeout", "string")),
+        ([], FIELD.format("array", "LifecyclePolicy.spec.policies.timeout", "string")),
     ],
 )
 def test_a_timeout_that_is_none_is_refused(timeout: Any, text: str) -> None:
     assert read(policies=[{"event": "PodFailed", "action": "AbortJob", "timeout": timeout}]) == text
+
+
+def test_queues_and_pod_groups_are_read_to_the_last_field() -> None:
+    clusters = {"spec": {"extendClusters": [{"weight": "x"}]}}
+    assert unreadable(clusters, QUEUE) == FIELD.format("string", "Cluster.spec.extendClusters.weight", "int32")
+    group = {"spec": {"subGroupPolicy": [{"labelSelector": {"matchLabels": {"a": 5}}}]}}
+    where = "LabelSelector.spec.subGroupPolicy.labelSelector.matchLabels"
+    assert unreadable(group, POD_GROUP) == FIELD.format("number", where, "string")
+
+
+def test_a_port_that_is_none_ends_the_reading() -> None:
+    with_probe = template(containers=[make.container(livenessProbe={"httpGet": {"port": True}})])
+    assert "HTTPGetAction" in read(maxRetry="x", **with_probe)
+    for port in ("http", 80):
+        assert read(**template(containers=[make.container(livenessProbe={"tcpSocket": {"port": port}})])) == ""
 
 
 def test_of_several_the_one_that_ends_the_reading_is_told_else_the_first_by_name() -> None:

@@ -26,7 +26,7 @@ from hekla.api.review import Reader
 from hekla.apiserver.admitting import StoreReader
 from hekla.apiserver.store.store import Key
 from hekla.client.rest import Client
-from hekla.errors import ApiError, InternalError, Invalid
+from hekla.errors import ApiError, BadRequest, InternalError, Invalid
 from tests import make
 from tests.apiserver.rig import WIDGET, Rig, config_map, widget, with_server
 
@@ -253,7 +253,7 @@ def test_a_job_may_have_headers_and_kernel_parameters_that_are_empty() -> None:
         assert made["containers"][0]["env"] == [{"name": "EMPTY"}]
         assert made["securityContext"] == tuned
         wrong = make.new_job("wrong", make.task("a", pod={"containers": [main], "securityContext": {"sysctls": [3]}}))
-        with pytest.raises(Invalid):
+        with pytest.raises(BadRequest, match=r"of type v1\.Sysctl"):
             await rig.client.create(JOB, wrong)
 
     with_server(script, admission=VolcanoAdmission)

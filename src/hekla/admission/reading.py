@@ -8,18 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hekla.admission.upstream_types import (
-    JOB,
-    POD_GROUP,
-    QUEUE,
-    STRING,
-    Duration,
-    ListOf,
-    MapOf,
-    Quantity,
-    Scalar,
-    Struct,
-)
+from hekla.admission.go_types import INT32, Duration, IntOrString, ListOf, MapOf, Quantity, Scalar, Struct
+from hekla.admission.upstream_types import JOB, POD_GROUP, QUEUE
 from hekla.api.duration import InvalidDuration, parse_duration
 from hekla.api.kinds import Obj
 from hekla.api.quantity import InvalidQuantity, parse
@@ -64,8 +54,9 @@ class _Place:
     struct: str
     fields: str
 
-    def field(self, struct: str, name: str) -> _Place:
-        return _Place(f"{self.path}.{name}".lstrip("."), struct, f"{self.fields}.{name}".lstrip("."))
+    def field(self, struct: Struct, name: str) -> _Place:
+        inside = f"{struct.inside[name]}." if name in struct.inside else ""
+        return _Place(f"{self.path}.{name}".lstrip("."), struct.struct, f"{self.fields}.{inside}{name}".lstrip("."))
 
     def inner(self, key: int | str) -> _Place:
         return _Place(f"{self.path}[{key}]", self.struct, self.fields)
@@ -79,7 +70,7 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
         case Struct() if isinstance(value, dict):
             for name in sorted(value):
                 if name in kind.fields:
-                    yield from _misread(value[name], kind.fields[name], place.field(kind.struct, name))
+                    yield from _misread(value[name], kind.fields[name], place.field(kind, name))
         case ListOf() if isinstance(value, list):
             for index, item in enumerate(value):
                 yield from _misread(item, kind.item, place.inner(index))
@@ -87,7 +78,7 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
             for name in sorted(value):
                 yield from _misread(value[name], kind.value, place.inner(name))
         case Duration():
-            fault = _duration_fault(value)
+            fault = _duration_fault(value) if isinstance(value, str) else _unread(value, kind, place)
             if fault:
                 yield Misread(place.path, f"{value!r} is not a duration such as 90s, 5m or 1h30m", fault, ends=True)
         case Quantity():
@@ -96,17 +87,24 @@ def _misread(value: Any, kind: Any, place: _Place) -> Iterator[Misread]:
                 yield Misread(place.path, f"{value!r} is not an amount such as 500m, 2 or 1Gi", fault, ends=True)
         case Scalar() if _holds(kind, value):
             return
+        case IntOrString() if isinstance(value, str) or _holds(INT32, value):
+            return
         case _:
-            words = (
-                f"json: cannot unmarshal {_json_kind(value, kind)} into Go struct field {place.struct}.{place.fields}"
-            )
-            yield Misread(place.path, f"must be {_wanted(kind)}, not {value!r}", f"{words} of type {kind.name}")
+            fault, ends = _unread(value, kind, place), isinstance(kind, IntOrString)
+            yield Misread(place.path, f"must be {_wanted(kind)}, not {value!r}", fault, ends)
+
+
+def _unread(value: Any, kind: Any, place: _Place) -> str:
+    where = f"Go struct field {place.struct}.{place.fields} of type {kind.name}"
+    return f"json: cannot unmarshal {_json_kind(value, kind)} into {where}"
 
 
 def _wanted(kind: Any) -> str:
     match kind:
         case Scalar():
             return "true or false" if kind.truth else "text" if kind.integers is None else "a whole number"
+        case IntOrString():
+            return "a whole number or text"
         case ListOf():
             return "a list"
         case _:
@@ -121,9 +119,7 @@ def _holds(kind: Scalar, value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value in kind.integers
 
 
-def _duration_fault(value: Any) -> str:
-    if not isinstance(value, str):
-        return f"json: cannot unmarshal {_json_kind(value, STRING)} into Go value of type string"
+def _duration_fault(value: str) -> str:
     try:
         parse_duration(value)
     except InvalidDuration as error:
@@ -143,6 +139,6 @@ def _json_kind(value: Any, wanted: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):
-        number = isinstance(wanted, Scalar) and wanted.integers is not None
+        number = isinstance(wanted, IntOrString) or (isinstance(wanted, Scalar) and wanted.integers is not None)
         return f"number {value}" if number else "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
