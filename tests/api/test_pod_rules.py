@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,28 @@ def test_all_problems_of_a_template_are_told_at_once() -> None:
     ]  # fmt: skip
 
 
+def test_of_what_a_template_only_limits_the_limit_is_told() -> None:
+    for amount, why in (("-1", "must be greater than or equal to 0"), ("1500m", "must be an integer")):
+        limited = spec(resources={"limits": {"nvidia.com/gpu": amount}})
+        (problem, *_) = template_problems({"spec": limited})
+        assert str(problem) == (
+            f'template.spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "{amount}": {why}'
+        )
+        assert not [each for each in template_problems({"spec": limited}) if "requests" in each.field]
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("", "Required value"),
+        ("Maybe", 'Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"'),
+    ],
+)
+def test_whether_a_template_displaces_others_is_one_of_two(policy: str, told: str) -> None:
+    (problem, *_) = template_problems({"spec": {**spec(), "preemptionPolicy": policy}})
+    assert str(problem) == f"template.spec.preemptionPolicy: {told}"
+
+
 def test_the_same_port_name_in_two_containers_is_fine() -> None:
     two = {"containers": [{"name": name, "image": "x", "ports": [port("p", 1)]} for name in ("a", "b")]}
     assert pod_spec_problems(two, "spec") == []
@@ -131,8 +154,25 @@ def test_the_same_port_name_in_two_containers_is_fine() -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault["name"] for fault in FAULTS])
 def test_a_pod_is_told_what_kubernetes_tells_it(fault: dict[str, Any]) -> None:
     about_metadata = template_problems({"metadata": fault.get("metadata"), "spec": spec()}, "metadata")
-    found = [*about_metadata, *pod_problems(fault["spec"])]
+    pod = {"metadata": {"name": "p"}, "spec": deepcopy(fault["spec"])}
+    ask_at_the_limits(pod["spec"])
+    found = [*about_metadata, *pod_problems(pod["spec"])]
     assert [str(problem) for problem in found] == fault["problems"]
+
+
+def ask_at_the_limits(spec: dict[str, Any]) -> None:
+    """As a server does with a new pod, and nobody with a template: what is limited only is asked for, too."""
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = (container or {}).get("resources") or {}
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def is_about_what_is_only_limited(text: str, spec: dict[str, Any]) -> bool:
+    named = {
+        name for each in spec.get("containers") or () for name in (each.get("resources") or {}).get("requests") or ()
+    }
+    return ".resources.requests[" in text and not any(f"[{name}]" in text for name in named)
 
 
 def test_a_template_is_told_the_same_but_for_what_concerns_new_pods_only() -> None:
@@ -140,4 +180,9 @@ def test_a_template_is_told_the_same_but_for_what_concerns_new_pods_only() -> No
     for fault in FAULTS:
         told = [str(problem) for problem in pod_spec_problems(fault["spec"], "spec")]
         about_spec = [text for text in fault["problems"] if text.startswith("spec.")]
-        assert told == [text for text in about_spec if not any(word in text for word in new_pods_only)], fault["name"]
+        assert told == [
+            text
+            for text in about_spec
+            if not any(word in text for word in new_pods_only)
+            and not is_about_what_is_only_limited(text, fault["spec"])
+        ], fault["name"]

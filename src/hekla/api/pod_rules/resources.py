@@ -11,12 +11,7 @@ from hekla.api.resource_names import HUGE_PAGES, container_name_problems, may_ov
 
 
 def resource_problems(resources: Obj, path: str) -> list[Problem]:
-    limits = resources.get("limits") or {}
-    # What is limited and not asked for is asked for at its limit before anybody looks.
-    requests = {
-        **(resources.get("requests") or {}),
-        **{k: v for k, v in limits.items() if k not in (resources.get("requests") or {})},
-    }
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     problems: list[Problem] = []
     for which, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -28,7 +23,8 @@ def resource_problems(resources: Obj, path: str) -> list[Problem]:
             )
             if which == "requests":
                 problems += _against_limit(name, amount, limits, path)
-    if any(name.startswith(HUGE_PAGES) for name in requests) and not {"cpu", "memory"} & set(requests):
+    named = {*limits, *requests}
+    if any(name.startswith(HUGE_PAGES) for name in named) and not {"cpu", "memory"} & named:
         problems.append(forbidden(path, "HugePages require cpu or memory"))
     return problems
 

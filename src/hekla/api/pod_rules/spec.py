@@ -28,6 +28,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _SYSTEMS = ("linux", "windows")
 _MOST_NAME_SERVERS = 3
 _SEARCH = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
@@ -94,6 +95,9 @@ def pod_spec_problems(spec: Obj, path: str) -> list[Problem]:
         problems += subdomain_field_problems(spec["priorityClassName"], f"{path}.priorityClassName")
     if spec.get("runtimeClassName"):
         problems += subdomain_field_problems(spec["runtimeClassName"], f"{path}.runtimeClassName")
+    if spec.get("preemptionPolicy") == "":
+        problems.append(required(f"{path}.preemptionPolicy"))
+    problems += choice_problems(spec, "preemptionPolicy", path, _PREEMPTION_POLICIES)
     for name, amount in (spec.get("overhead") or {}).items():
         problems += amount_problems(amount, f"{path}.overhead.limits[{name}]")
     system = (spec.get("os") or {}).get("name")
