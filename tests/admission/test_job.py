@@ -467,6 +467,24 @@ FROZEN = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
     "`PriorityClassName`"
 )
+
+
+def test_what_is_missing_deep_in_a_template_is_filled_in_for_a_new_job_only() -> None:
+    given = {"env": [{"value": "x"}], "ports": [{"name": "http"}], "livenessProbe": {"httpGet": {"path": "/"}}}
+    task = make.task(pod={"containers": [make.container(**given)]}, maxRetry=0)
+    changed, made = (make.job("demo", deepcopy(task)) for _ in range(2))
+    default_changed_job(changed)
+    (container,) = changed["spec"]["tasks"][0]["template"]["spec"]["containers"]
+    assert {name: container[name] for name in given} == given
+    default_job(made)
+    (container,) = made["spec"]["tasks"][0]["template"]["spec"]["containers"]
+    assert {name: container[name] for name in given} == {
+        "env": [{"value": "x", "name": ""}],
+        "ports": [{"name": "http", "containerPort": 0}],
+        "livenessProbe": {"httpGet": {"path": "/", "port": 0}},
+    }
+
+
 UPDATES = [
     ({"minAvailable": 9}, "job 'minAvailable' must not be greater than total replicas"),
     ({"tasks": []}, "job 'minAvailable' must not be greater than total replicas"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hekla.admission.reading import unreadable
-from hekla.admission.upstream_types import POD_GROUP, QUEUE
+from hekla.api.upstream_types import POD_GROUP, QUEUE
 from tests import make
 
 CONTAINERS = "spec.tasks.template.spec.containers"

@@ -176,11 +176,22 @@ def _take_back_required(task: Obj, given: Obj) -> None:
     """What an update has to say itself is not filled in: that it is missing is what has to be told."""
     if not given.get("template"):
         del task["template"]
-    elif "containers" not in (given["template"].get("spec") or {}):
-        task["template"]["spec"].pop("containers", None)
-    if given.get("partitionPolicy") is not None:
-        said = {"minPartitions", *given["partitionPolicy"]}
-        task["partitionPolicy"] = {name: value for name, value in task["partitionPolicy"].items() if name in said}
+    for part in ("template", "partitionPolicy"):
+        _take_back_nothings(task.get(part), given.get(part))
+
+
+def _take_back_nothings(filled: Any, given: Any) -> None:
+    """Texts, numbers and lists of nothing that nobody has given; but for `minPartitions` all are required."""
+    if isinstance(filled, dict):
+        said = given if isinstance(given, dict) else {}
+        for name, value in list(filled.items()):
+            if said.get(name) is None and value in ("", 0, None) and name != "minPartitions":
+                del filled[name]
+            else:
+                _take_back_nothings(value, said.get(name))
+    elif isinstance(filled, list) and isinstance(given, list):
+        for value, before in zip(filled, given, strict=True):
+            _take_back_nothings(value, before)
 
 
 def _smallest_gang(task: Obj) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from hekla.admission.go_types import INT32, Duration, IntOrString, ListOf, MapOf, Quantity, Scalar, Struct
-from hekla.admission.upstream_types import JOB, POD_GROUP, QUEUE
 from hekla.api.duration import InvalidDuration, parse_duration
+from hekla.api.go_types import INT32, Duration, IntOrString, ListOf, MapOf, Quantity, Scalar, Struct
 from hekla.api.kinds import Obj
 from hekla.api.quantity import InvalidQuantity, parse
 from hekla.api.remembered import remembered
+from hekla.api.upstream_types import JOB, POD_GROUP, QUEUE
 
 _TYPES = {type_.struct: type_ for type_ in (JOB, QUEUE, POD_GROUP)}
 

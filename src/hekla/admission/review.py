@@ -9,7 +9,6 @@ from importlib.metadata import EntryPoint
 
 import msgspec
 
-from hekla.admission import upstream_types
 from hekla.admission.cronjob import validate_cron_job
 from hekla.admission.hypernode import validate_hyper_node
 from hekla.admission.job import (
@@ -26,6 +25,7 @@ from hekla.admission.podgroup import default_pod_group, validate_pod_group
 from hekla.admission.queue import QueueRules, default_queue, validate_queue, validate_queue_deletion
 from hekla.admission.reading import unreadable
 from hekla.admission.resource_groups import GroupsFile, default_pod
+from hekla.api import upstream_types
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.api.job_plugins import Flag, load_flags, registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj

@@ -22,12 +22,18 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Struct:
-    """`inside` names the structs that fields stand in which JSON does not tell apart from this one."""
+    """`inside` names the structs that fields stand in which JSON does not tell apart from this one.
+
+    Written are those of the `fields` that hold something, and those that are written `always`; of `pointers` nothing
+    is told from zero.
+    """
 
     struct: str
     fields: dict[str, Any] = field(default_factory=dict)
     package: str = "v1alpha1"
     inside: dict[str, str] = field(default_factory=dict)
+    always: set[str] = field(default_factory=set)
+    pointers: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:

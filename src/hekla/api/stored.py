@@ -12,6 +12,8 @@ from typing import Any
 from hekla.api.duration import canonical_duration
 from hekla.api.kinds import Obj
 from hekla.api.quantity import canonical
+from hekla.api.upstream_types import TASK
+from hekla.api.written import written
 
 # Maps of names that people choose: what is in them stays as it is, empty texts included.
 _MAPS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "options", "plugins", "volumeAttributes"})
@@ -70,17 +72,7 @@ def pod_spec_as_stored(spec: Obj) -> Obj:
 
 def task_as_stored(given: Obj) -> Obj:
     """A task as upstream stores it, in which some things are always written. Raises as `as_stored` does."""
-    task: Obj = as_stored(given)
-    if "partitionPolicy" in task:
-        always = {"totalPartitions": 0, "partitionSize": 0, "minPartitions": 0}
-        task["partitionPolicy"] = {**always, **task["partitionPolicy"]}
-    template = task.setdefault("template", {})
-    template.setdefault("metadata", {})
-    spec = template.setdefault("spec", {})
-    spec.setdefault("containers", None)
-    for field in ("containers", "initContainers", "ephemeralContainers"):
-        for container in spec.get(field) or ():
-            container.setdefault("resources", {})
+    task: Obj = written(given, TASK)
     return task
 
 

@@ -5,8 +5,8 @@ Names, fields and what they hold.
 
 from __future__ import annotations
 
-from hekla.admission.core_types import CLAIM, LABEL_SELECTOR, TEMPLATE
-from hekla.admission.go_types import (
+from hekla.api.core_types import CLAIM, LABEL_SELECTOR, TEMPLATE
+from hekla.api.go_types import (
     AMOUNTS,
     BOOL,
     INT32,
@@ -27,6 +27,7 @@ TOPOLOGY = Struct(
         "highestTierAllowed": Scalar("int", INT64.integers),
         "highestTierName": STRING,
     },
+    pointers={"highestTierAllowed"},
 )
 POLICY = Struct(
     "LifecyclePolicy",
@@ -37,6 +38,7 @@ POLICY = Struct(
         "exitCode": INT32,
         "timeout": Duration(),
     },
+    pointers={"exitCode", "timeout"},
 )
 POLICIES = ListOf(POLICY, "[]v1alpha1.LifecyclePolicy")
 TASK = Struct(
@@ -53,8 +55,11 @@ TASK = Struct(
         "partitionPolicy": Struct(
             "PartitionPolicySpec",
             {"totalPartitions": INT32, "partitionSize": INT32, "minPartitions": INT32, "networkTopology": TOPOLOGY},
+            always={"totalPartitions", "partitionSize", "minPartitions"},
+            pointers={"networkTopology"},
         ),
     },
+    pointers={"minAvailable", "dependsOn", "partitionPolicy"},
 )
 VOLUME = Struct("VolumeSpec", {"mountPath": STRING, "volumeClaimName": STRING, "volumeClaim": CLAIM})
 JOB = Struct(
