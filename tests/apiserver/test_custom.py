@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, Obj
+from hekla.api.crds import load_crds
+from hekla.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, QUEUE, Obj
 from hekla.api.meta import copy_of
 from hekla.apiserver.resource import DEFINITIONS_RESOURCE
 from hekla.apiserver.store.store import Key, Remove
@@ -123,6 +124,40 @@ def test_what_is_warned_of_is_said_with_a_refusal_too() -> None:
         path = "/apis/example.org/v1/namespaces/default/widgets"
         status, _, headers = await rig.send("POST", f"{path}?fieldValidation=Warn", widget(size=0, nope=1))
         assert (status, headers["warning"]) == (422, '299 - "unknown field \\"spec.nope\\""')
+
+    with_server(script)
+
+
+def test_of_a_status_written_alone_the_place_in_it_is_told() -> None:
+    async def script(rig: Rig) -> None:
+        for definition in load_crds():
+            await rig.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        await rig.client.create(QUEUE, {"metadata": {"name": "q"}, "spec": {}})
+        for wrong, told in (
+            ({"state": "Odd"}, 'status.state: Unsupported value: "Odd"'),
+            ({"pending": -1}, "status.pending: Invalid value: -1: pending in body should be"),
+            (
+                {"reservation": {"nodes": "x"}},
+                'Invalid value: "string": reservation.nodes in body must be of type array',
+            ),
+            (
+                {"pending": 1.5},
+                'status: Invalid value: "": Checked value must be of type integer with format int32 in pending',
+            ),
+        ):
+            with pytest.raises(Invalid) as caught:
+                await rig.client.patch(QUEUE, "q", {"status": wrong}, subresource="status")
+            assert told in caught.value.message
+
+    with_server(script)
+
+
+def test_of_a_custom_resource_without_a_subresource_the_object_is_not_found() -> None:
+    async def script(rig: Rig) -> None:
+        await rig.define_widgets()
+        await rig.client.create(WIDGET, widget())
+        with pytest.raises(NotFound, match=r'^widgets\.example\.org "w" not found$'):
+            await rig.client.patch(WIDGET, "w", {"spec": {"replicas": 1}}, "default", subresource="scale")
 
     with_server(script)
 

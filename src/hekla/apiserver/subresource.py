@@ -59,7 +59,8 @@ class Subresources:
 
     async def answer(self, resource: Resource, route: Route, request: Request) -> Response:
         if route.subresource not in resource.kind.subresources:
-            raise no_such_path()
+            # parity: of a custom resource the object is what is not found, whether it is there or not.
+            raise not_found(resource.kind, route.name) if resource.is_custom else no_such_path()
         match request.method, route.subresource:
             case _, "scale":
                 return await self._scales.answer(resource, route, request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
@@ -268,7 +268,7 @@ class Writer:
             as_it_was = _in_common(new, old)
         if subresource != "status":
             bump_generation(new, old, resource)
-        self._check(resource, new, old, as_it_was)
+        self._check(resource, new, old, as_it_was, subresource)
         if resource.storage == _CLAIMS and not subresource and not old["metadata"].get("deletionTimestamp"):
             self._ranges.check(resource.kind, new)
         self._escalation.check(options.user, resource.kind, new, old)
@@ -351,15 +351,22 @@ class Writer:
             if defaulter is not None:
                 defaulter(obj)
 
-    def _check(self, resource: Resource, obj: Obj, old: Obj | None, as_it_was: frozenset[str] = _NOTHING) -> None:
+    def _check(
+        self,
+        resource: Resource,
+        obj: Obj,
+        old: Obj | None,
+        as_it_was: frozenset[str] = _NOTHING,
+        subresource: str = "",
+    ) -> None:
         """What got in under older rules must not keep its object from being reported on, changed or deleted."""
         problems = _metadata_problems(resource, obj) if "metadata" not in as_it_was else []
         if problems and old is not None:
             known = _metadata_problems(resource, old)
             problems = [each for each in problems if each not in known]
         if resource.is_custom:
-            fields = {name: value for name, value in obj.items() if name != "metadata"}
-            problems += check(fields, resource.schema, old=old, but=alike.right(obj, resource.schema, as_it_was))
+            right = alike.right(obj, resource.schema, as_it_was)
+            problems += (_status_problems if subresource == "status" else _field_problems)(resource, obj, old, right)
             problems += rule_problems(obj, resource.schema, problems, old)
         elif "spec" not in as_it_was and not (old is not None and _says_the_same(obj, old, as_it_was)):
             validator = VALIDATORS.get(resource.storage)
@@ -474,6 +481,20 @@ def _prune_custom(resource: Resource, obj: Obj, unknown: list[str], as_it_was: f
     obj.clear()
     obj.update(first)
     obj.update((name, value) for name, value in rest.items() if name in kept or name not in fresh)
+
+
+def _field_problems(resource: Resource, obj: Obj, old: Obj | None, known: frozenset[str]) -> list[Problem]:
+    fields = {name: value for name, value in obj.items() if name != "metadata"}
+    return check(fields, resource.schema, old=old, but=known)
+
+
+def _status_problems(resource: Resource, obj: Obj, old: Obj | None, known: frozenset[str]) -> list[Problem]:
+    """parity: what is said of a field where a status alone is written names its place in that."""
+    node, status = (resource.schema.properties or {}).get("status"), obj.get("status")
+    if node is None or not isinstance(status, dict):
+        return _field_problems(resource, obj, old, known)
+    problems = [] if "status" in known else check(status, node, old=(old or {}).get("status"))
+    return [replace(one, field="status" if one.field == "<nil>" else f"status.{one.field}") for one in problems]
 
 
 def _report(kind: Kind, unknown: list[str], options: Options) -> None:
