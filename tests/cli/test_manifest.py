@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import sys
 from pathlib import Path
 
@@ -52,6 +53,11 @@ def test_slashes_behind_a_value_are_told_to_be_part_of_it(tmp_path: Path) -> Non
     assert [warning.partition("job.yaml:")[2] for warning in document.warnings] == [f"1: {told}", f"4: {told}"]
 
 
+def test_slashes_in_texts_that_may_hold_anything_are_left_alone(tmp_path: Path) -> None:
+    lines = ["value: a // b", "data: {a: 7 // 2}", "annotations: {half: n // 2}", "stringData: {query: .a // .b}"]
+    assert not read_manifest(write(tmp_path, "\n".join(lines)))[0].warnings
+
+
 def test_a_key_given_twice_is_a_warning_and_the_last_one_counts(tmp_path: Path) -> None:
     document = read_manifest(write(tmp_path, "kind: Job\nname: a\nname: b\n"))[0]
     assert document.obj["name"] == "b"
@@ -96,3 +102,35 @@ def test_standard_input_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: b\n c\n: d\n")))
     with pytest.raises(BadFile, match=r"^standard input:\d+:\d+: not valid YAML"):
         read_manifest("-")
+
+
+def test_json_may_write_a_character_as_two(tmp_path: Path) -> None:
+    given = {"tongues": "\N{GRINNING FACE}", "backslash": "\\\\ud83d\\ude00"}
+    assert read_manifest(write(tmp_path, json.dumps(given)))[0].obj == given
+
+
+def test_of_a_long_line_what_is_about_the_mistake_is_shown(tmp_path: Path) -> None:
+    line = f'{{"a": "{"x" * 5000}", "here": "\\q", "b": "{"x" * 5000}"}}'
+    with pytest.raises(BadFile) as refused:
+        read_manifest(write(tmp_path, line))
+    assert '"here"' in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_several_mappings_are_merged_and_the_first_counts(tmp_path: Path) -> None:
+    text = "x: &x {a: 1, b: 1}\ny: &y {a: 2, c: 2}\nz: {<<: [*x, *y], b: 3}\n"
+    assert read_manifest(write(tmp_path, text))[0].obj["z"] == {"a": 1, "b": 3, "c": 2}
+
+
+@pytest.mark.parametrize("merged", ["3", "[1]"])
+def test_what_cannot_be_merged_is_refused(tmp_path: Path, merged: str) -> None:
+    with pytest.raises(BadFile, match=r"job.yaml:2: << takes a mapping"):
+        read_manifest(write(tmp_path, f"a: 1\n<<: {merged}\n"))
+
+
+@pytest.mark.parametrize(
+    "value", ["!!int abc", "!!float x", "!!bool maybe", "!!null x", "!!binary '@'", ".inf", ".NaN"]
+)
+def test_a_value_that_is_not_what_it_says_is_refused_with_its_line(tmp_path: Path, value: str) -> None:
+    with pytest.raises(BadFile, match=r"job.yaml:2: "):
+        read_manifest(write(tmp_path, f"a: 1\nb: {value}\n"))

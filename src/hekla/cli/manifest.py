@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from hekla.api.kinds import Obj
+from hekla.cli.scalars import read_scalar
 from hekla.errors import UsageError
 
 _MAX_BYTES = 3 << 20
@@ -24,6 +25,11 @@ _MAX_NODES = 200_000
 _SLASHES = re.compile(r"(^|[\s\"'])//")
 _STAR = re.compile(r"(^|[:\-\[,])\s*\*($|[\s,\]])")
 _COMMENT = re.compile(r"\s#.*")
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+_LONG = re.compile(r"\S{400,}")
+_SHOWN = 160  # characters of a line, or of a value
+# Where people write texts that may hold anything; the last two parts of the path are looked at.
+_FREE_TEXT = frozenset({"value", "annotations", "data", "stringData"})
 
 FieldPath = tuple[str | int, ...]
 Mistake = tuple[str, str]
@@ -72,7 +78,12 @@ def read_manifest(source: str) -> list[Document]:
 def locate(document: Document, path: str, message: str) -> str:
     """A mistake as a line that editors and people can follow."""
     where = f"{document.file}:{document.line_of(path)}: "
-    return f"{where}{path}: {message}" if path else where + message
+    return shortened(f"{where}{path}: {message}" if path else where + message)
+
+
+def shortened(message: str) -> str:
+    """Without most of a value that nobody could read."""
+    return _LONG.sub(lambda match: f"{match[0][:_SHOWN]}…", message)
 
 
 def parse_field_path(path: str) -> FieldPath:
@@ -95,15 +106,22 @@ def _read(source: str) -> str:
     if len(data) > _MAX_BYTES:
         raise BadFile(f"{source}: larger than {_MAX_BYTES >> 20} MiB")
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFile(f"{source}: not UTF-8 text (byte {error.start})") from None
+    # JSON is YAML but for the characters it writes as two: Python's json does, and kubectl takes it.
+    return _PAIR.sub(_as_one, text) if text.lstrip()[:1] == "{" else text
+
+
+def _as_one(pair: re.Match[str]) -> str:
+    high, low = int(pair[2], 16), int(pair[3], 16)
+    return f"{pair[1]}\\U{0x10000 + (high - 0xD800) * 0x400 + low - 0xDC00:08x}"
 
 
 def _remedy(text: str, mark: yaml.Mark | None) -> str:
     """What to write instead, for mistakes people copy from guides. The parser may notice them a line late."""
     lines = text.splitlines()
-    shown = lines[mark.line].strip() if mark and mark.line < len(lines) else ""
+    shown = _around(lines[mark.line], mark.column) if mark and mark.line < len(lines) else ""
     for number in (mark.line, mark.line - 1) if mark else ():
         whole = lines[number] if 0 <= number < len(lines) else ""
         line = whole.strip()
@@ -118,12 +136,18 @@ def _remedy(text: str, mark: yaml.Mark | None) -> str:
     return f"\n  {shown}" if shown else ""
 
 
+def _around(line: str, column: int) -> str:
+    """The line, or of a long one what is about the place."""
+    start = max(0, column - _SHOWN // 2) if len(line) > _SHOWN else 0
+    end = start + _SHOWN
+    return ("…" if start else "") + line[start:end].strip() + ("…" if line[end:] else "")
+
+
 class _Composer:
     """Builds plain values from parser events, noting lines, within the budgets."""
 
     def __init__(self, text: str, source: str) -> None:
         self._events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        self._resolver: Any = yaml.SafeLoader("")
         self._source = source
         self._nodes = 0
         self._anchors: dict[str, Any] = {}
@@ -171,13 +195,10 @@ class _Composer:
         return value
 
     def _scalar(self, event: Any) -> Any:
-        tag = event.tag
-        if tag is None or tag == "!":
-            tag = self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
-        if tag == "tag:yaml.org,2002:timestamp":
-            return event.value
-        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
-        return self._resolver.construct_object(node)
+        try:
+            return read_scalar(event.value, event.tag or "", plain=not event.style)
+        except ValueError as error:
+            raise BadFile(f"{self._source}:{event.start_mark.line + 1}: {error}") from None
 
     def _sequence(self, path: FieldPath) -> list[Any]:
         values: list[Any] = []
@@ -203,16 +224,23 @@ class _Composer:
                 )
             self._lines[(*path, key)] = line
             following = next(self._events)
-            if _looks_commented(following):
+            if _looks_commented(following) and not _FREE_TEXT & {key, *path[-1:]}:
                 self._warnings.append(
                     f"{self._source}:{line}: // does not start a comment in YAML, so all of it is the value: write #"
                 )
             value = self._value(following, (*path, key))
-            if key == "<<" and isinstance(value, dict):
-                values = {**value, **values}
+            if key == "<<":
+                values = {**self._merged(value, line), **values}
             else:
                 values[key] = value
         return values
+
+    def _merged(self, value: Any, line: int) -> dict[str, Any]:
+        """What << brings: a mapping, or several, of which the first that has a key counts."""
+        several = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in several):
+            raise BadFile(f"{self._source}:{line}: << takes a mapping, or a list of them: write <<: *name")
+        return {key: held for each in reversed(several) for key, held in each.items()}
 
 
 def _looks_commented(event: Any) -> bool:
