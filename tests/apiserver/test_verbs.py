@@ -366,7 +366,8 @@ def test_yaml_is_read_and_yaml_bombs_are_not() -> None:
         assert (status, answer["metadata"]["labels"], answer["data"]) == (201, {"since": "2020-01-01"}, {"1": "b"})
         bomb = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
         deep = b"a: " + b"[" * 25_000
-        for body in (bomb, deep, b"data: {[a]: b}"):
+        mistagged = (b"a: !!bool maybe", b"a: !!timestamp soon", b"a: !!int abc", b"a: !!float ''")
+        for body in (bomb, deep, b"data: {[a]: b}", *mistagged):
             assert (await rig.send("POST", MAPS, body, "application/yaml"))[0] == 400
 
     with_server(script)

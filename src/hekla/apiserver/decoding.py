@@ -75,6 +75,9 @@ def _decode_yaml(body: bytes) -> Any:
         return _decode(msgspec.json.encode(document))
     except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
         raise ValueError(str(error)) from None
+    except (LookupError, AttributeError):
+        # How the loader fails on a value that is not of the type its tag says.
+        raise ValueError("a value is not what its tag says") from None
 
 
 def duplicate_fields(body: bytes) -> list[str]:

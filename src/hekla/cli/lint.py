@@ -13,7 +13,7 @@ from hekla.api.kinds import CRON_JOB, JOB, JOB_TEMPLATE, POD, Kind, Obj
 from hekla.api.meta import namespace_of
 from hekla.cli.advice import advice_for
 from hekla.cli.main import EXIT_BAD_FILE
-from hekla.cli.manifest import BadFile, Document, Mistake, read_manifest
+from hekla.cli.manifest import BadFile, Document, Mistake, read_manifest, shortened
 from hekla.cli.output import style
 from hekla.cli.parameters import output_option
 from hekla.cli.refusal import all_mistakes, mistakes_in
@@ -88,9 +88,9 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
         return [_finding("error", document, "metadata.name", f"a second {kind.kind} of this name in one file")]
     except ApiError as error:
         told = await all_mistakes(client, kind, document, error)
-        return [_finding("error", document, *mistake) for mistake in told] + await _lint_template(
-            client, document, kind
-        )
+        known = {path for path, _ in told}
+        more = [one for one in await _lint_template(client, document, kind) if one.field not in known]
+        return [_finding("error", document, *mistake) for mistake in told] + more
     found = [_finding("warning", document, *_split(text)) for text in warnings]
     if kind is JOB:
         found += [_finding("warning", document, *advice) for advice in advice_for(read_job(made))]
@@ -135,7 +135,7 @@ def _told_with_place(severity: str, file: str, text: str) -> Finding:
 
 
 def _finding(severity: str, document: Document, path: str, message: str) -> Finding:
-    return Finding(severity, document.file, document.line_of(path), path, message)
+    return Finding(severity, document.file, document.line_of(path), path, shortened(message))
 
 
 def _as_line(finding: Finding) -> str:

@@ -29,6 +29,7 @@ _ABOUT_ACTION = "invalid policy action"
 _NOT_ONE_OF = re.compile(r'Unsupported value: "([^"]*)": supported values: (.+)')
 _NO_QUEUE = re.compile(r'unable to find job queue: \S+ "([^"]*)" not found')
 _SHUT_QUEUE = re.compile(r"can only submit job to queue with state `Open`, queue `([^`]*)`")
+_MADE_OF_NAME = re.compile(r"create (pod|job) with name \S.* validate failed")
 _MOST_QUEUES = 5  # named to who wrote another
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 
@@ -117,6 +118,9 @@ def _not_told(told: list[Mistake], more: Iterable[Mistake]) -> Iterator[Mistake]
             continue
         if message.startswith("Required value") and any(_parent(other) == _parent(path) for other in known):
             # Its name is misspelt, most likely: that has been told.
+            continue
+        if "metadata.name" in known and _MADE_OF_NAME.match(message):
+            # Names made of a wrong one are wrong as well.
             continue
         yield path, message
 
@@ -223,7 +227,7 @@ def _schema_at(kind: Kind, path: FieldPath) -> dict[str, Any]:
 
 def _remove(obj: Obj, path: str) -> bool:
     """Take a field out of a copy, of a list what the item says: the others keep their places. Whether it was there."""
-    *parents, last = parse_field_path(path)
+    *parents, last = (*parse_field_path(path), "") if path.endswith(".") else parse_field_path(path)
     place: object = obj
     for part in parents:
         if isinstance(place, dict):

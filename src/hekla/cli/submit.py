@@ -11,6 +11,7 @@ import click
 
 from hekla.api.kinds import BATCH_JOB, BUILT_IN_KINDS, JOB, QUEUE, VOLCANO_KINDS, Kind, Obj, kind_of
 from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.api.names import label_problems
 from hekla.cli.likeness import is_as_written
 from hekla.cli.manifest import BadFile, Document, Mistake, locate
 from hekla.cli.vcctl import is_vcctl
@@ -143,6 +144,9 @@ def document_problems(document: Document) -> list[Mistake]:
     if not named and obj.get("kind") != "List" and not misread:
         found.append(("", "metadata.name is missing"))
     found += misread
+    namespace = meta.get("namespace") if isinstance(meta, dict) and not misread else None
+    if namespace and (wrong := label_problems(namespace)):
+        found.append(("metadata.namespace", f"no namespace can be called {namespace!r}: {wrong[0]}"))
     if not found and kind_of(obj) is None:
         found.append(("kind", _unknown_kind(str(obj["apiVersion"]), str(obj["kind"]))))
     if kind_of(obj) is BATCH_JOB and isinstance(obj.get("spec"), dict) and "tasks" in obj["spec"]:

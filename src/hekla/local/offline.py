@@ -54,6 +54,8 @@ async def open_queue(client: Client, name: str) -> None:
         made = await client.create(QUEUE, queue)
     except AlreadyExists:
         made = await client.get(QUEUE, name)
+    except Invalid:
+        return  # what is wrong with its name is told of who names it
     await client.update_status(QUEUE, {**made, "status": {"state": QueueState.OPEN}})
 
 
@@ -68,4 +70,4 @@ async def ensure_account(client: Client, namespace: str, name: str) -> None:
     try:
         await client.create(SERVICE_ACCOUNT, {**account, "metadata": {"name": name, "namespace": namespace}})
     except (AlreadyExists, Invalid):
-        return  # what is wrong with its name is told of the pod
+        return  # here, too
