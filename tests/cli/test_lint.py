@@ -434,3 +434,11 @@ def test_of_a_value_too_long_to_read_the_beginning_is_shown(tmp_path: Path, caps
     told = capsys.readouterr().out
     assert f'"{"x" * 100}' in told
     assert len(told) < 1000
+
+
+@pytest.mark.parametrize("spec", ["x", "[x]", "3"])
+def test_the_spec_of_a_pod_that_is_no_mapping_is_a_finding(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: one}}\nspec: {spec}\n"
+    assert lint(tmp_path, text, capsys) == (3, [("error", 4, "spec")])

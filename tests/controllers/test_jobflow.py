@@ -86,6 +86,14 @@ def test_what_became_of_a_flow_stays_told_when_its_jobs_go() -> None:
     on_bench(script)
 
 
+def test_a_flow_without_a_spec_waits_for_flows() -> None:
+    async def script(bench: Bench) -> None:
+        await bench.client.create(JOB_FLOW, {key: value for key, value in flow().items() if key != "spec"})
+        await until_flow(bench, "Pending")
+
+    on_bench(script)
+
+
 def test_a_failed_job_ends_the_flow() -> None:
     async def script(bench: Bench) -> None:
         for name in ("one", "two"):

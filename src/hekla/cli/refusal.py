@@ -144,16 +144,23 @@ def _missing_dependency(job: Obj, sentence: str) -> str:
     """Upstream says of a dependency on a task that is not there that it is a ring."""
     if "directed acyclic graph" not in sentence:
         return ""
-    tasks = (job.get("spec") or {}).get("tasks") or []
+    tasks = _tasks(job)
     names = {task.get("name") for task in tasks}
     wanted = [name for task in tasks for name in (task.get("dependsOn") or {}).get("name") or ()]
     missing = sorted({repr(name) for name in wanted if name not in names})
     return f" (no task is called {', '.join(missing)})" if missing else ""
 
 
+def _tasks(obj: Obj) -> list[Obj]:
+    """Those of a Job; of something else, of whatever shape, none."""
+    spec = obj.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    return [task for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
+
+
 def _field_of(obj: Obj, sentence: str) -> str:
     """Admission's sentences name their field in words; the path of what they speak about."""
-    tasks = (obj.get("spec") or {}).get("tasks") or []
+    tasks = _tasks(obj)
     names = [str(task.get("name", "")) for task in tasks]
     if match := re.search(r"duplicated task name (\S+)", sentence):
         places = [index for index, name in enumerate(names) if name == match[1]]

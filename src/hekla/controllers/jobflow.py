@@ -50,7 +50,7 @@ _LISTS: dict[str, str] = {
 def due_flows(flow: Obj, phases: dict[str, str]) -> list[str]:
     """The names of flows whose job is missing and may be made; `phases` are those of the jobs that exist."""
     due = []
-    for one in flow["spec"].get("flows") or ():
+    for one in _spec(flow).get("flows") or ():
         targets = (one.get("dependsOn") or {}).get("targets") or []
         ready = all(phases.get(job_name(flow, target)) == JobPhase.COMPLETED for target in targets)
         if job_name(flow, one["name"]) not in phases and ready:
@@ -75,7 +75,7 @@ def flow_status(flow: Obj, jobs: list[Obj], now: datetime) -> Obj:
         known = {one["name"]: one for one in (flow.get("status") or {}).get("jobStatusList") or ()}
         status["jobStatusList"] = [_job_status(job, known.get(name_of(job)), now) for job in ordered]
     before = str(((flow.get("status") or {}).get("state") or {}).get("phase") or "")
-    status["state"] = {"phase": _flow_phase(before, status, len(flow["spec"].get("flows") or ()))}
+    status["state"] = {"phase": _flow_phase(before, status, len(_spec(flow).get("flows") or ()))}
     return status
 
 
@@ -100,7 +100,7 @@ class JobFlowController:
         jobs = self._jobs.by_index(FLOW, owned_in(key.namespace, uid_of(flow)))
         if phase in _OVER:
             return None
-        if phase == _SUCCEED and flow["spec"].get("jobRetainPolicy") == "delete":
+        if phase == _SUCCEED and _spec(flow).get("jobRetainPolicy") == "delete":
             await self._delete(key, jobs)
             return None
         if phase == _SUCCEED and _has_lost_any(flow, jobs):
@@ -168,9 +168,14 @@ class JobFlowController:
         """A template that was missing has come."""
         template = key_of(update.obj)
         for flow in self._flows.all():
-            names = [one.get("name") for one in (flow.get("spec") or {}).get("flows") or ()]
+            names = [one.get("name") for one in _spec(flow).get("flows") or ()]
             if key_of(flow).namespace == template.namespace and template.name in names:
                 self.runner.enqueue(key_of(flow))
+
+
+def _spec(flow: Obj) -> Obj:
+    """Nobody has to write one."""
+    return flow.get("spec") or {}
 
 
 def _job(flow: Obj, name: str, template: Obj) -> Obj:
