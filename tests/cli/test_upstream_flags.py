@@ -188,3 +188,24 @@ def test_a_scheduler_that_is_to_share_the_pods_with_others_is_refused(tmp_path: 
     done = CliRunner().invoke(hekla, ["scheduler", "--kubeconfig", str(tmp_path / "none")], env=env)
     assert isinstance(done.exception, UsageError)
     assert "MULTI_SCHEDULER_ENABLE" in str(done.exception)
+
+
+@pytest.mark.parametrize("component", ["controllers", "scheduler", "webhook"])
+def test_a_version_that_is_not_wished_is_not_shown(component: str) -> None:
+    done = CliRunner().invoke(hekla, [component, "--enable-healthz", "--version=false", "--help"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Usage: hekla")
+    assert CliRunner().invoke(hekla, [component, "--version=true"]).stdout.startswith("hekla, version ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run --detach=false --no-logs=true",
+        "up --detach=false",
+        "logs --follow=false",
+        "install --print=false --with-node=0",
+    ],
+)
+def test_switches_of_our_own_are_set_by_name_as_well(line: str) -> None:
+    assert CliRunner().invoke(hekla, [*line.split(), "--help"]).exit_code == 0

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.go_flags import GoCommand
 from hekla.cli.output import print_table
 from hekla.cli.parameters import log_level_option, output_option
 from hekla.cli.upstream_flags import queue_gates_option
@@ -132,7 +133,7 @@ node_events_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @size_options
 @machine_options
@@ -178,7 +179,7 @@ def up(cluster: ClusterOptions, detach: bool, **parameters: Any) -> None:
     click.echo("Stopped.")
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 def down(cluster: ClusterOptions) -> None:
     """Stop the local cluster and everything it runs; jobs and their state stay in the data dir.
@@ -200,7 +201,7 @@ def down(cluster: ClusterOptions) -> None:
         click.echo(f"No cluster was running on {layout.root}.")
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @output_option("table", "json")
 def status(cluster: ClusterOptions, output: str) -> int:

@@ -52,7 +52,7 @@ class _Reading:
         if option is None:
             self._say(None, word)
         elif _takes_value(option):
-            self._say(option, word, *([] if equals else _next(words)))
+            self._say(option, word, *([] if equals or _stands_alone(option) else _next(words)))
         elif equals:
             self._switch(option, name, value)
         else:
@@ -90,6 +90,11 @@ class _Reading:
 
 def _takes_value(option: click.Option) -> bool:
     return not option.is_flag and not option.count
+
+
+def _stands_alone(option: click.Option) -> bool:
+    """A value that is true where none is given: what follows is another word."""
+    return bool(option.flag_value == "true")
 
 
 def _next(words: Iterator[str]) -> list[str]:

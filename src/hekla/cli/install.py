@@ -8,10 +8,11 @@ import click
 
 from hekla.api.kinds import SECRET, Obj
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.go_flags import GoCommand
 from hekla.client.rest import Client
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.option("--image", default="", help="Also run controllers, scheduler and webhook there, from this image.")
 @click.option(

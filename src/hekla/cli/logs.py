@@ -21,6 +21,7 @@ from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.display import PlainDisplay
 from hekla.cli.draft_line import DraftLine
+from hekla.cli.go_flags import GoCommand
 from hekla.cli.output import printable
 from hekla.cli.progress import has_begun, is_finished, phase_of, told_reason, waiting_reason
 from hekla.client.rest import Client
@@ -31,7 +32,7 @@ _GOES_ON = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING, J
 _MOST_ASKED = 200
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.argument("job", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")

@@ -23,6 +23,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import name_of
 from hekla.cli.cluster import flags_too_late, given_flags, machine_options, size_options
 from hekla.cli.connection import ClusterOptions, Connection, cluster_options
+from hekla.cli.go_flags import GoCommand
 from hekla.cli.image_tables import unused_table
 from hekla.cli.main import EXIT_INTERRUPTED, silence_output
 from hekla.cli.manifest import BadFile, Document, read_manifest
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _PROGRAMS = frozenset({".py", ".sh", ".ipynb"})
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @size_options
 @machine_options

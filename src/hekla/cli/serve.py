@@ -16,6 +16,7 @@ import click
 from hekla.cli.cluster import gpu_options, machine_options, node_events_option
 from hekla.cli.connection import ClusterOptions, cluster_options
 from hekla.cli.election import election_of, election_options
+from hekla.cli.go_flags import GoCommand
 from hekla.cli.parameters import Duration, log_level_option
 from hekla.cli.upstream_flags import (
     CONTROLLERS_TO_COME,
@@ -50,7 +51,7 @@ _UNREACHABLE = (
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.option("--port", default=0, help="Port on 127.0.0.1 (0: a free one).")
 @queue_gates_option
@@ -79,7 +80,7 @@ def apiserver(cluster: ClusterOptions, port: int, queue_gates: bool, log_level: 
         run_until_terminated(component.run, ready=lambda _: click.echo(words, err=True))
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.option(
     "--scheduler-name", multiple=True, default=("volcano",), help="Bare pods with this schedulerName get a PodGroup."
@@ -122,7 +123,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     _serve(run, log_level, health=health_address(flags))
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.option("--scheduler-conf", type=_FILE, default=None, help="Actions, tiers and plugins, as upstream's file.")
 @click.option("--scheduler-name", multiple=True, default=("volcano",), help="Pods with this schedulerName are ours.")
@@ -187,7 +188,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     _serve(run, log_level, health=health_address(flags))
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.option("--name", default="", help="The node's name (default: this host's).")
 @click.option("--node-cpu", default="", help="CPUs to declare (default: the machine's).")
@@ -274,7 +275,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
         _serve(simulate if flags["simulated_nodes"] else run, log_level)
 
 
-@click.command()
+@click.command(cls=GoCommand)
 @cluster_options
 @click.option("--port", default=8443, help="Port to listen on.")
 @click.option("--tls-cert-file", type=_FILE, required=True, help="Serving certificate.")
