@@ -11,10 +11,10 @@ from tests import make
 POINTS = registered()
 
 
-def advised(plugins: dict[str, list[str]], *tasks: dict[str, Any]) -> list[tuple[str, str]]:
+def advised(plugins: dict[str, list[str]], *tasks: dict[str, Any], name: str = "demo") -> list[tuple[str, str]]:
     flags = {name: flags_of(POINTS[name].load()) for name in plugins}
     understood = {name: parse_arguments(flags[name] or (), plugins[name]) for name in plugins if flags[name]}
-    return advice({"tasks": list(tasks)}, understood)
+    return advice(name, {"tasks": list(tasks)}, understood)
 
 
 def test_a_job_that_says_what_its_plugins_understand_gets_no_advice() -> None:
@@ -131,3 +131,13 @@ def test_b12_what_was_wrong_with_the_arguments_is_told_in_gos_words() -> None:
         ("ssh", 'invalid value "abc" for flag -ssh-port: parse error'),
         ("svc", 'invalid boolean value "no" for -inject-hosts-env: parse error'),
     ]
+
+
+def test_a_dot_in_the_name_of_a_job_whose_pods_are_hosts_is_told() -> None:
+    told = 'no pod can be made: "v1.5" has a dot, which the name of a host may not have; write "-" in its place'
+    assert advised({"svc": []}, make.task("a"), name="v1.5") == [("svc", told)]
+    assert advised({"env": []}, make.task("a"), name="v1.5") == []
+    named = make.task("a")
+    named["template"]["spec"] |= {"hostname": "first", "subdomain": "all"}
+    assert advised({"svc": []}, named, name="v1.5") == []
+    assert advised({"svc": []}, named, make.task("b"), name="v1.5") == [("svc", told)]

@@ -442,3 +442,10 @@ def test_the_spec_of_a_pod_that_is_no_mapping_is_a_finding(
 ) -> None:
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: one}}\nspec: {spec}\n"
     assert lint(tmp_path, text, capsys) == (3, [("error", 4, "spec")])
+
+
+def test_a_dot_in_a_name_that_becomes_a_hosts_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = job().replace("name: example", "name: v1.5").replace("  queue: research\n", "  plugins: {pytorch: []}\n")
+    status, found = lint(tmp_path, text, capsys)
+    assert status == 0
+    assert ("warning", 7, "spec.plugins[svc]") in found

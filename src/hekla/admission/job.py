@@ -111,7 +111,9 @@ def new_job_messages(job: Obj, queues: Mapping[str, Obj], plugins: Flags) -> lis
 def warnings_about(job: Obj, plugins: Flags) -> list[str]:
     """What is let in but will not do what its writer hoped: upstream only logs it, or says nothing."""
     spec = job.get("spec") or {}
-    found = [f"spec.plugins[{name}]: {text}" for name, text in advice(spec, _understood(spec, plugins))]
+    name = str(job["metadata"].get("name") or job["metadata"].get("generateName") or "")
+    told = advice(name, spec, _understood(spec, plugins))
+    found = [f"spec.plugins[{plugin}]: {text}" for plugin, text in told]
     found += policy_warnings(spec.get("policies"), "spec.policies")
     for position, task in enumerate(spec.get("tasks") or ()):
         where = f"spec.tasks[{position}]"

@@ -30,16 +30,19 @@ _PORTS: Mapping[str, tuple[str, ...]] = {
 _INDISPENSABLE: Mapping[str, tuple[str, ...]] = {"pytorch": ("master",), "mpi": ("worker",)}
 
 
-def advice(spec: Obj, arguments: Mapping[str, Arguments]) -> list[tuple[str, str]]:
-    """Pairs of plugin and advice. `arguments` are those of the plugins that take any, as they were understood."""
+def advice(name: str, spec: Obj, arguments: Mapping[str, Arguments]) -> list[tuple[str, str]]:
+    """Pairs of plugin and advice, for a Job of that name. `arguments` are those of the plugins that take any, as they
+    were understood."""
     tasks = {str(task.get("name") or ""): task for task in spec.get("tasks") or ()}
-    found = [(name, given.problem) for name, given in sorted(arguments.items()) if given.problem]
-    for name in _ROLES:
-        if name in arguments:
-            found += [(name, text) for text in _about_roles(name, arguments[name], tasks)]
-    for name in _PORTS:
-        if name in arguments and not arguments[name].problem:
-            found += [(name, text) for text in _about_numbers(name, arguments[name])]
+    found = [(plugin, given.problem) for plugin, given in sorted(arguments.items()) if given.problem]
+    if "svc" in arguments:
+        found += [("svc", text) for text in _about_hosts(name, tasks)]
+    for plugin in _ROLES:
+        if plugin in arguments:
+            found += [(plugin, text) for text in _about_roles(plugin, arguments[plugin], tasks)]
+    for plugin in _PORTS:
+        if plugin in arguments and not arguments[plugin].problem:
+            found += [(plugin, text) for text in _about_numbers(plugin, arguments[plugin])]
     if "pytorch" in arguments:
         found += [("pytorch", text) for text in _about_ranks(arguments["pytorch"], tasks)]
     if "ray" in arguments:
@@ -55,6 +58,13 @@ def advice(spec: Obj, arguments: Mapping[str, Arguments]) -> list[tuple[str, str
 def ray_head_missing(spec: Obj, ray: Arguments) -> bool:
     """Without its head task no pod of a ray job can ever be made."""
     return all(task.get("name") != ray.text("head") for task in spec.get("tasks") or ())
+
+
+def _about_hosts(name: str, tasks: Mapping[str, Obj]) -> Iterator[str]:
+    """A pod is called as its job is, and a dot ends the name of a host."""
+    templates = [(task.get("template") or {}).get("spec") or {} for task in tasks.values()]
+    if "." in name and not all(spec.get("hostname") and spec.get("subdomain") for spec in templates):
+        yield f'no pod can be made: "{name}" has a dot, which the name of a host may not have; write "-" in its place'
 
 
 def _about_roles(plugin: str, given: Arguments, tasks: Mapping[str, Obj]) -> Iterator[str]:

@@ -152,7 +152,7 @@ class Groundwork:
 
     def _advise(self, job: Job, plugins: list[Configured]) -> None:
         understood = {one.name: one.arguments for one in plugins if one.arguments is not None}
-        for name, text in advice(job.obj["spec"], understood):
+        for name, text in advice(job.key.name, job.obj["spec"], understood):
             self._warn(job, "PluginError", f"spec.plugins[{name}]: {text}")
 
     async def _claims(self, job: Job) -> dict[str, str] | None:
