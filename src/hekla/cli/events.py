@@ -10,7 +10,7 @@ import click
 
 from hekla.api.batch import JobPhase
 from hekla.api.container_end import ENDED_BADLY, ContainerEnd
-from hekla.api.kinds import EVENT, POD_GROUP, Obj
+from hekla.api.kinds import EVENT, POD, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, revision_of, uid_of
 from hekla.api.scheduling import GROUP_STEP
 from hekla.cli.absent import require_job
@@ -72,7 +72,27 @@ def story(job: Obj, of_name: Sequence[Obj], events: Sequence[Obj]) -> list[Obj]:
     told = {(event["involvedObject"].get("uid"), event.get("message")) for event in mine}
     ends = [end for pod in own_pods(job, of_name) for end in _ends(pod)]
     untold = [end for end in ends if (end["involvedObject"]["uid"], end["message"]) not in told]
-    return sorted([*mine, *_phases(job), *untold], key=_order)
+    return _causes_first(sorted([*mine, *_phases(job), *untold], key=_order))
+
+
+def _causes_first(told: list[Obj]) -> list[Obj]:
+    """A restart comes before what is said of the pods it makes, though that may be of the same second."""
+    first: dict[int, Obj] = {}
+    lives: dict[str, list[str]] = {}
+    for event in told:
+        about = event["involvedObject"]
+        known = lives.setdefault(about["name"], []) if about["kind"] == POD.kind else []
+        if about["kind"] == POD.kind and about.get("uid") not in known:
+            known.append(about.get("uid"))
+            first.setdefault(len(known) - 1, event)
+    restarts = [event for event in told if "metadata" not in event and event["reason"] == JobPhase.RESTARTING]
+    for number, restart in enumerate(restarts, 1):
+        made = first.get(number)
+        if made is not None and _second(made) == _second(restart):
+            rest = [event for event in told if event is not restart]
+            place = next(at for at, event in enumerate(rest) if event is made)
+            told = [*rest[:place], restart, *rest[place:]]
+    return told
 
 
 def _worth_reading(story: Sequence[Obj]) -> list[Obj]:
@@ -131,6 +151,10 @@ def _order(event: Obj) -> tuple[str, int, int]:
 
 def time_of_event(event: Obj) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp"))
+
+
+def _second(event: Obj) -> str:
+    return time_of_event(event)[: len("2030-01-01T00:00:00")]
 
 
 def _row(event: Obj, now: datetime) -> list[object]:
