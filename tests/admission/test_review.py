@@ -82,6 +82,8 @@ def test_a_job_of_the_wrong_shape_is_refused_when_it_is_made_and_left_to_the_sch
         response = asyncio.run(ADMISSION.mutate(review(JOB, "CREATE", job)))["response"]
         assert "cannot unmarshal" in response["status"]["message"], spec
         assert asyncio.run(ADMISSION.mutate(review(JOB, "UPDATE", job)))["response"]["allowed"], spec
+    unspecified = {"metadata": {"name": "demo"}, "spec": 3}
+    assert asyncio.run(ADMISSION.mutate(review(JOB, "UPDATE", unspecified)))["response"]["allowed"]
 
 
 def test_a_refusal_carries_the_message() -> None:

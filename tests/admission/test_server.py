@@ -94,6 +94,9 @@ def test_what_is_no_review_is_refused_and_the_server_lives_on(tmp_path: Path) ->
         assert (await post("/nowhere", b"{}"))[0] == 404
         assert (await post("/jobs/mutate", b"{"))[0] == 400
         assert (await post("/jobs/mutate", b"[]"))[0] == 400
+        assert (await post("/jobs/mutate", b"[" * 100_000))[0] == 400
+        for request in (None, 3, "x", {}, {"uid": "a"}):
+            assert (await post("/jobs/validate", encoded({"request": request})))[0] == 400
         assert (await post("/jobs/mutate", b"{}", "text/plain"))[0] == 415
         assert (await post("/jobs/mutate", b" " * ((3 << 20) + 1)))[0] == 413
         assert (await post("/jobs/validate", encoded({"request": {"kind": {}, "operation": "CREATE"}})))[0] == 200

@@ -102,7 +102,9 @@ def test_the_past_can_be_listed_exactly() -> None:
     with_server(script)
 
 
-@pytest.mark.parametrize("query", ["limit=abc", "resourceVersion=abc", "continue=abc", "labelSelector=a,,b"])
+@pytest.mark.parametrize(
+    "query", ["limit=abc", "resourceVersion=abc", "resourceVersion=%C2%B2", "continue=abc", "labelSelector=a,,b"]
+)
 def test_queries_that_make_no_sense_are_bad_requests(query: str) -> None:
     async def script(rig: Rig) -> None:
         assert (await rig.send("GET", f"{MAPS}?{query}"))[0] == 400

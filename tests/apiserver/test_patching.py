@@ -66,11 +66,16 @@ def test_json_patch(operations: list[dict[str, Any]], result: Any) -> None:
         {"op": "add"},
         ["x"],
         [{"op": "copy", "from": "/big", "path": "/b"}] * 10,
+        [{"op": "remove", "path": ""}],
+        [{"op": "move", "from": "", "path": "/b"}],
+        [{"op": "add", "path": "/list/\N{SUPERSCRIPT TWO}", "value": 1}],
+        [{"op": "remove", "path": "/list/\N{SUPERSCRIPT TWO}"}],
+        [{"op": "remove", "path": f"/list/{'9' * 5000}"}],
     ],
 )
 def test_a_json_patch_that_does_not_apply_is_refused(operations: Any) -> None:
     with pytest.raises(PatchRefused):
-        json_patch({"a": 1, "big": "x" * 500_000}, operations)
+        json_patch({"a": 1, "big": "x" * 500_000, "list": [1, 2, 3]}, operations)
 
 
 def test_a_json_patch_of_too_many_operations_is_too_large() -> None:
@@ -113,6 +118,8 @@ def test_a_strategic_patch_obeys_its_directives() -> None:
     assert strategic_patch(containers("a"), replaced, node)["spec"]["containers"] == [{"name": "z"}]
     primitive = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}}
     assert strategic_patch({"metadata": {"finalizers": ["x", "y"]}}, primitive, node)["metadata"]["finalizers"] == ["y"]
+    senseless = {"metadata": {"$deleteFromPrimitiveList/finalizers": 3}}
+    assert strategic_patch({"metadata": {"finalizers": ["x"]}}, senseless, node)["metadata"]["finalizers"] == ["x"]
     order = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a"}]}}
     names = [each["name"] for each in strategic_patch(containers("a", "b"), order, node)["spec"]["containers"]]
     assert names == ["b", "a"]

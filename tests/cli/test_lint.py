@@ -449,3 +449,10 @@ def test_a_dot_in_a_name_that_becomes_a_hosts_is_a_warning(tmp_path: Path, capsy
     status, found = lint(tmp_path, text, capsys)
     assert status == 0
     assert ("warning", 7, "spec.plugins[svc]") in found
+
+
+def test_a_key_that_only_looks_like_a_number_is_an_unknown_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = job().replace("spec:\n", "spec:\n  \N{SUPERSCRIPT TWO}: 2\n", 1)
+    assert lint(tmp_path, text, capsys) == (3, [("error", 6, "spec.\N{SUPERSCRIPT TWO}")])

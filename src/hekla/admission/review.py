@@ -200,7 +200,7 @@ def _patched(request: Obj, before: Obj, after: Obj) -> Obj:
         old, new = before.get(part), after.get(part)
         if old is None and new is not None:
             operations.append({"op": "add", "path": f"/{part}", "value": new})
-        elif old is not None and new is not None:
+        elif isinstance(old, dict) and isinstance(new, dict):
             operations += [
                 {"op": "add", "path": f"/{part}/{field}", "value": value}
                 for field, value in new.items()

@@ -126,8 +126,10 @@ class WebhookApp:
         try:
             review: Obj = msgspec.json.decode(body)
             request = review["request"]
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
             return 400, b"not an AdmissionReview"
+        if not isinstance(request, dict) or "operation" not in request:
+            return 400, b"a review whose request is not of a write"
         try:
             answer = await step(review)
         except Exception:

@@ -74,7 +74,7 @@ def _check_match(request: Request, match: str) -> None:
 def parse_revision(text: str, *, of_list: bool = False) -> int:
     if not text:
         return 0
-    if not text.isdigit() or len(text) > 19:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
         why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         # parity: lists say who is at fault, gets and watches do not.
         raise BadRequest(f"invalid resource version: {why}") if of_list else ApiError(why, reason="")

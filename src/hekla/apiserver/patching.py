@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hekla.api.meta import count_of
 from hekla.apiserver.schema import ANYTHING, Node
 
 OPERATIONS_LIMIT = 10_000
@@ -86,6 +87,9 @@ def _pointer(path: Any) -> list[str]:
 
 def _parent(document: Any, path: Any, verb: str) -> tuple[Any, str]:
     parts = _pointer(path)
+    if not parts:
+        # The whole document is in nothing that it could be taken out of.
+        raise _missing(path, verb)
     for part in parts[:-1]:
         document = _step(document, part, path, verb)
     if not isinstance(document, (dict, list)):
@@ -96,8 +100,8 @@ def _parent(document: Any, path: Any, verb: str) -> tuple[Any, str]:
 def _step(document: Any, part: str, path: Any, verb: str) -> Any:
     if isinstance(document, dict) and part in document:
         return document[part]
-    if isinstance(document, list) and part.isdigit() and int(part) < len(document):
-        return document[int(part)]
+    if isinstance(document, list) and (at := count_of(part)) is not None and at < len(document):
+        return document[at]
     raise _missing(path, verb)
 
 
@@ -119,8 +123,8 @@ def _add(document: Any, path: Any, value: Any, verb: str) -> Any:
         parent[last] = value
     elif last == "-":
         parent.append(value)
-    elif last.isdigit() and int(last) <= len(parent):
-        parent.insert(int(last), value)
+    elif (at := count_of(last)) is not None and at <= len(parent):
+        parent.insert(at, value)
     else:
         raise _missing(path, verb)
     return document
@@ -167,7 +171,7 @@ def strategic_patch(current: Any, patch: Any, node: Node) -> Any:
 
 def _primitive_directive(result: dict[str, Any], name: str, value: Any) -> None:
     field = name.removeprefix("$deleteFromPrimitiveList/")
-    if field != name and isinstance(result.get(field), list):
+    if field != name and isinstance(result.get(field), list) and isinstance(value, list):
         result[field] = [each for each in result[field] if each not in value]
 
 

@@ -16,6 +16,7 @@ _CREATED: Column = (
     "Created At", "date", 0, lambda obj, now: obj["metadata"].get("creationTimestamp"),
 )  # fmt: skip
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+_INDEX = re.compile(r"-?[0-9]{1,9}")
 _FILTER = re.compile(r"""\?\(\s*@\.([\w.]+)\s*==\s*["']([^"']*)["']\s*\)""")
 
 
@@ -92,7 +93,7 @@ def _bracket(text: str) -> Callable[[Any], list[Any]]:
         return _Where(found[1].split("."), found[2])
     if text == "*":
         return _every
-    if text.lstrip("-").isdigit():
+    if _INDEX.fullmatch(text):
         return _Index(int(text))
     return _Field(text.strip("'\""))
 

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from hekla.api.kinds import Obj
+from hekla.api.meta import count_of
 from hekla.cli.scalars import read_scalar
 from hekla.errors import UsageError
 
@@ -90,7 +91,8 @@ def parse_field_path(path: str) -> FieldPath:
     parts: list[str | int] = []
     for part in path.replace("]", "").replace("[", ".").split("."):
         if part:
-            parts.append(int(part) if part.isdigit() else part)
+            number = count_of(part)
+            parts.append(part if number is None else number)
     return tuple(parts)
 
 

@@ -152,6 +152,8 @@ def test_no_other_text_is_a_token() -> None:
         ({"boundObjectRef": {**POD_TYPE, "kind": "ConfigMap", "name": "p"}}, 400, "cannot bind token to object"),
         ({"boundObjectRef": {**POD_TYPE, "name": "p", "uid": "x"}}, 409, "does not match the UID"),
         ({"boundObjectRef": {**POD_TYPE, "name": "q"}}, 400, "different serviceaccount name"),
+        ({"boundObjectRef": "p"}, 400, "boundObjectRef of a TokenRequest is a mapping"),
+        ({"audiences": 3}, 400, "spec.audiences is a list of texts"),
     ],
 )
 def test_what_cannot_be_had_is_refused(spec: Obj, status: int, message: str) -> None:
@@ -161,6 +163,15 @@ def test_what_cannot_be_had_is_refused(spec: Obj, status: int, message: str) -> 
         await rig.client.create(POD, pod("q", serviceAccountName="other"))
         code, answer = await ask_token(rig, **spec)
         assert (code, message in answer["message"]) == (status, True), answer
+
+    with_server(script)
+
+
+@pytest.mark.parametrize("field", ["metadata", "spec"])
+def test_a_request_of_the_wrong_shape_is_a_bad_one(field: str) -> None:
+    async def script(rig: Rig) -> None:
+        code, answer, _ = await rig.send("POST", PATH, {field: "x"})
+        assert (code, answer["message"]) == (400, f"{field} of a TokenRequest is a mapping")
 
     with_server(script)
 

@@ -31,13 +31,13 @@ class TokenRequests:
 
     def answer(self, route: Route, request: Request) -> Response:
         wish = decode_object(request, TOKEN_REQUEST.kind)
-        spec: Obj = wish.get("spec") or {}
+        spec, metadata = (_mapping(wish, part) for part in ("spec", "metadata"))
         # 1. For whom, for how long, and bound to what.
         account = self._get(SERVICE_ACCOUNT, route.namespace, route.name)
-        _check_place(wish.get("metadata") or {}, route)
+        _check_place(metadata, route)
         seconds = _seconds(spec)
-        audiences = [str(each) for each in spec.get("audiences") or ()] or [ISSUER]
-        bound = spec.get("boundObjectRef")
+        audiences = _audiences(spec)
+        bound = _mapping(spec, "boundObjectRef")
         bonds = self._bonds(bound, route) if bound else []
         # 2. The token, and the request with the answer in it.
         now = self._clock.now()
@@ -84,6 +84,20 @@ class TokenRequests:
         if entry is None:
             raise not_found(kind, name)
         return entry.decode()
+
+
+def _mapping(obj: Obj, field: str) -> Obj:
+    value = obj.get(field) or {}
+    if not isinstance(value, dict):
+        raise BadRequest(f"{field} of a {TOKEN_REQUEST.kind} is a mapping")
+    return value
+
+
+def _audiences(spec: Obj) -> list[str]:
+    given = spec.get("audiences") or []
+    if not isinstance(given, list):
+        raise BadRequest("spec.audiences is a list of texts")
+    return [str(each) for each in given] or [ISSUER]
 
 
 def _check_place(metadata: Obj, route: Route) -> None:

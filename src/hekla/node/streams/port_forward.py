@@ -13,6 +13,7 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from hekla.api.meta import count_of
 from hekla.node.streams.spdy import SpdySession, SpdyStream
 from hekla.node.streams.websocket import ProtocolError, WebSocket
 
@@ -89,7 +90,7 @@ async def _forward(session: SpdySession, one: SpdyStream, two: SpdyStream, open_
 
 
 def _port_number(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
+    number = count_of(text) or 0
     if not 0 < number < 1 << 16:
         raise OSError(f"not a port: {text!r}")
     return number

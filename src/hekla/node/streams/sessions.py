@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from hekla.api.meta import count_of
 from hekla.node.directory import PodDirectory, find_pod
 from hekla.node.settings import NodeSettings
 from hekla.node.spawner import Spawner
@@ -107,7 +108,7 @@ class Sessions:
             await self._port_forward_websocket(line, pod, query)
 
     async def _port_forward_websocket(self, line: _Line, pod: PodDirectory, query: Query) -> None:
-        ports = [int(each) for each in query.get("port", []) if each.isdigit() and 0 < int(each) < 1 << 16]
+        ports = [port for each in query.get("port", []) if 0 < (port := count_of(each) or 0) < 1 << 16]
         known = [port_forward.TUNNEL_PROTOCOL, *([port_forward.CHANNEL_PROTOCOL] if ports else [])]
         websocket = await accept(line.handshake, known, line.reader, line.writer)
         if websocket is None:
