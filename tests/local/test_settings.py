@@ -15,6 +15,7 @@ from hekla.local.components import ClusterSettings
     [
         ({"nodes": -1}, "--nodes -1: must not be negative"),
         ({"nodes": 0}, "a cluster needs a node"),
+        ({"nodes": 100_000}, "--nodes 100000: at most 500, each a process"),
         ({"port": 70000}, "--port 70000: must not be above 65535"),
         ({"node_cpu": "0"}, "--node-cpu 0: must be more than 0"),
         ({"node_memory": "much"}, "--node-memory 'much' is not a quantity"),

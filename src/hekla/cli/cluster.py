@@ -221,7 +221,7 @@ def status(cluster: ClusterOptions, output: str) -> int:
         document = {
             "dataDir": str(layout.root),
             "running": running is not None,
-            "supervisor": {"pid": running.supervisor} if running else None,
+            "supervisor": {"pid": running.supervisor or running.holder} if running else None,
             "kubeconfig": str(layout.kubeconfig),
             "components": running.components if running else [],
             "nodes": nodes,
@@ -238,7 +238,8 @@ def status(cluster: ClusterOptions, output: str) -> int:
     if running is None:
         click.echo(f"No cluster is running on {layout.root}. Start one with `hekla up{where}`.")
         return 1
-    click.echo(f"data dir    {layout.root}\nkubeconfig  {layout.kubeconfig}\nsupervisor  pid {running.supervisor}\n")
+    supervisor = f"pid {running.supervisor}" if running.supervisor else f"pid {running.holder}, still starting"
+    click.echo(f"data dir    {layout.root}\nkubeconfig  {layout.kubeconfig}\nsupervisor  {supervisor}\n")
     rows = [
         [part["name"], part["pid"] or "-", "Ready" if part["ready"] and part["pid"] else "Starting", part["restarts"]]
         for part in running.components

@@ -96,7 +96,10 @@ def stop_cluster(data_dir: Path) -> Stopped:
     if running is not None and running.supervisor:
         _terminate(running.supervisor)
     elif running is not None:
-        raise UsageError(f"{data_dir} is held by a cluster that is still starting, or by `hekla node`: stop that first")
+        holder = f" (process {running.holder})" if running.holder else ""
+        raise UsageError(
+            f"{data_dir} is held by a cluster that is still starting, or by `hekla node`{holder}: stop that first"
+        )
     left = remains_of(layout)
     if layout.run.exists():
         with locked(layout):

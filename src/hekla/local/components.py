@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 APISERVER = "apiserver"
 CONTROLLERS = "controllers"
 _LEAST_MEMORY = 1 << 20
+_MOST_NODES = 500  # each is a process of its own, with a certificate
 _HIGHEST_PORT = 65535
 # There is no other scheduler here, so pods that name none are ours too.
 _SCHEDULERS = (SCHEDULER_NAME, DEFAULT_SCHEDULER)
@@ -79,6 +80,10 @@ class ClusterSettings:
                 raise Misuse(f"{flag} {count}: must not be negative")
         if self.port > _HIGHEST_PORT:
             raise Misuse(f"--port {self.port}: must not be above {_HIGHEST_PORT}")
+        if self.nodes > _MOST_NODES:
+            raise Misuse(
+                f"--nodes {self.nodes}: at most {_MOST_NODES}, each a process; --simulated-nodes are no more work"
+            )
         if self.nodes + self.simulated_nodes < 1:
             raise Misuse("a cluster needs a node: give --nodes or --simulated-nodes")
         validate_gpus(self.node_gpus, self.node_gpu_memory)

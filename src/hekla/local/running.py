@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from hekla.local.layout import Layout, data_dir_flag
 
 # Less than who starts a cluster waits for it, to be told the reason.
 _PATIENCE_SECONDS = 60.0
+_LOCK = "hhqqi4x"  # the kernel's struct flock
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class RunningCluster:
 
     supervisor: int
     components: list[dict[str, object]]
+    holder: int = 0
+    """The process that holds the data dir, where nobody has written of itself yet: it starts, or is a lone node."""
 
     @property
     def serves(self) -> bool:
@@ -38,7 +42,7 @@ def inspect(data_dir: Path) -> RunningCluster | None:
     with contextlib.suppress(OSError, ValueError):
         document = json.loads(layout.status.read_text())
         return RunningCluster(int(document["pid"]), list(document["components"]))
-    return RunningCluster(0, [])
+    return RunningCluster(0, [], holder=_locker_of(layout))
 
 
 @contextlib.contextmanager
@@ -123,6 +127,20 @@ def _told_of_clearing(layout: Layout, holder: int, waited: float) -> str:
         return f"{told}: wait for it, or choose another --data-dir"
     ways = f"end that with `kill -9 {holder}`, then {down}, which clears up again; or choose another --data-dir"
     return f"{told} (process {holder}, which writes to {layout.log_of('up')}): {ways}"
+
+
+def _locker_of(layout: Layout) -> int:
+    """The process that holds the data dir; 0 where it is not to be seen."""
+    try:
+        descriptor = os.open(layout.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        asked = struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, *_, pid = struct.unpack(_LOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    finally:
+        os.close(descriptor)
+    return 0 if kind == fcntl.F_UNLCK else int(pid)
 
 
 def _is_locked(layout: Layout) -> bool:
