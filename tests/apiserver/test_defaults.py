@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hekla.api.kinds import POD, Obj
+from hekla.api.kinds import EVENT, POD, Obj
 from tests.apiserver.rig import Rig, pod, with_server
 
 EMPTY_PROBE = {"timeoutSeconds": 0, "periodSeconds": 0, "successThreshold": 0, "failureThreshold": 0}
@@ -29,5 +29,15 @@ def test_what_is_empty_is_filled_in_like_what_is_missing() -> None:
         plain = await rig.client.create(POD, probed("plain", {}, {}, {}))
         assert filled["spec"] == plain["spec"]
         assert filled["spec"]["restartPolicy"] == "Always"
+
+    with_server(script)
+
+
+def test_an_event_about_nothing_says_so() -> None:
+    """As it is read everywhere: who looks for what an event is about finds something that is nothing."""
+
+    async def script(rig: Rig) -> None:
+        made = await rig.client.create(EVENT, {"metadata": {"name": "x", "namespace": "default"}})
+        assert (made["involvedObject"], made["source"]) == ({}, {})
 
     with_server(script)

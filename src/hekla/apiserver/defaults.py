@@ -284,6 +284,7 @@ def _default_template(spec: Obj) -> None:
 
 
 def _default_event(event: Obj) -> None:
+    event.setdefault("involvedObject", {})
     event.setdefault("source", {})
     event.setdefault("reportingComponent", "")
     event.setdefault("reportingInstance", "")
