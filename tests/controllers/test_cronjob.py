@@ -4,6 +4,8 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from hekla.api.kinds import CRON_JOB, EVENT, JOB
 from hekla.api.meta import name_of, parse_timestamp, timestamp, uid_of
 from hekla.api.schedule import parse_schedule
@@ -79,6 +81,15 @@ def test_a_time_is_served_once_and_not_after_its_deadline() -> None:
     assert decided(known(startingDeadlineSeconds=20)).create is not None
     assert decided(known(startingDeadlineSeconds=2**63 - 1)).create is not None
     assert decided(known(suspend=True)).create is None
+
+
+@pytest.mark.parametrize("text", ["soon", "2025-01-01T00:00:00", "a\nb", ""])
+def test_what_is_no_time_in_a_status_is_passed_over(text: str) -> None:
+    ended = job("demo-1", "Completed", "2024-12-31T23:01:00Z")
+    found = decided(known(status={"lastScheduleTime": text, "lastSuccessfulTime": text}), ended)
+    assert found.create is not None
+    assert found.status["lastSuccessfulTime"] == "2024-12-31T23:01:00Z"
+    assert "lastSuccessfulTime" not in decided(known(), job("demo-1", "Completed", text or "never")).status
 
 
 def test_a_job_whose_making_was_not_written_down_is_taken_in() -> None:

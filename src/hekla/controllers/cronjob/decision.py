@@ -50,8 +50,7 @@ def decide(cron_job: Obj, jobs: list[Obj], find: Find, schedule: Schedule, now: 
     due = _due(cron_job, schedule, now, decision)
     _take_in_finished(cron_job, jobs, decision)
     _take_in_active(jobs, find, decision)
-    served = decision.status.get("lastScheduleTime")
-    if due is not None and not (served and parse_timestamp(served) == due):
+    if due is not None and _moment(decision.status.get("lastScheduleTime")) != due:
         if job_name(cron_job, due) in {name_of(job) for job in jobs}:
             # Made by a controller that died before it could say so.
             decision.status["lastScheduleTime"] = timestamp(due)
@@ -121,8 +120,9 @@ def _take_in_finished(cron_job: Obj, jobs: list[Obj], decision: Decision) -> Non
             message = f"Saw completed job: {name_of(job)} in active, remove"
             decision.events.append((NORMAL, "SawCompletedJob", message))
         ended = job["status"]["state"].get("lastTransitionTime")
-        if ended and _phase(job) == JobPhase.COMPLETED:
-            status["lastSuccessfulTime"] = max(ended, status.get("lastSuccessfulTime") or ended, key=parse_timestamp)
+        if _moment(ended) and _phase(job) == JobPhase.COMPLETED:
+            known = status.get("lastSuccessfulTime")
+            status["lastSuccessfulTime"] = max(ended, known if _moment(known) else ended, key=parse_timestamp)
     # parity: Jobs that were terminated are in neither history.
     for phase, limit in (
         (JobPhase.COMPLETED, "successfulJobsHistoryLimit"),
@@ -175,8 +175,17 @@ def _start(cron_job: Obj, jobs: list[Obj], due: datetime, decision: Decision) ->
 
 def _since(cron_job: Obj) -> datetime:
     """Times after this have not been served."""
-    served = (cron_job.get("status") or {}).get("lastScheduleTime")
-    return parse_timestamp(served or cron_job["metadata"]["creationTimestamp"])
+    served = _moment((cron_job.get("status") or {}).get("lastScheduleTime"))
+    return served or parse_timestamp(cron_job["metadata"]["creationTimestamp"])
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A time of a status, into which anybody may have written something else; None for what is none."""
+    try:
+        found = parse_timestamp(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
 
 
 def _remove(status: Obj, uid: str) -> bool:
