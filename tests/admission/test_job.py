@@ -404,6 +404,22 @@ def test_b12_arguments_nobody_will_read_are_warned_about() -> None:
     assert warnings_about(job, PLUGINS) == ["spec.plugins[svc]: flag provided but not defined: -enable-networking"]
 
 
+def test_a_claim_that_can_never_be_made_is_warned_about() -> None:
+    good = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volumes = [
+        {"mountPath": "/good", "volumeClaim": good},
+        {"mountPath": "/named", "volumeClaimName": "there"},
+        {"mountPath": "/bare", "volumeClaim": {**good, "resources": {}}},
+        {"mountPath": "/odd", "volumeClaim": {**good, "accessModes": ["Often"]}},
+    ]
+    wrong = [warning.partition(": ") for warning in warnings_about(make.job(volumes=volumes), PLUGINS)]
+    assert [field for field, _, _ in wrong] == [
+        "spec.volumes[2].volumeClaim.resources[storage]",
+        "spec.volumes[3].volumeClaim.accessModes",
+    ]
+    assert all(text.endswith(": its claim will be refused, and the job wait") for _, _, text in wrong)
+
+
 def test_b28_with_svc_the_longest_pod_name_must_fit_a_hostname() -> None:
     name = "j" * 56
     assert fault(make.job(name, make.task("abcd", 11))) == ""

@@ -15,6 +15,7 @@ from hekla.admission.graph import is_acyclic
 from hekla.admission.policies import policy_warnings, validate_policies
 from hekla.admission.topology import BOTH_TIERS, names_both_tiers
 from hekla.api.batch import SCHEDULER_NAME
+from hekla.api.claim_rules import claim_problems
 from hekla.api.job_plugins import IMPLIED, Arguments, Flag, UnloadablePlugin, parse_arguments
 from hekla.api.kinds import Obj
 from hekla.api.names import qualified_problems, subdomain_problems
@@ -115,6 +116,9 @@ def warnings_about(job: Obj, plugins: Flags) -> list[str]:
     told = advice(name, spec, _understood(spec, plugins))
     found = [f"spec.plugins[{plugin}]: {text}" for plugin, text in told]
     found += policy_warnings(spec.get("policies"), "spec.policies")
+    for position, volume in enumerate(spec.get("volumes") or ()):
+        wrong = claim_problems(volume.get("volumeClaim") or {}, f"spec.volumes[{position}].volumeClaim")
+        found += [f"{one}: its claim will be refused, and the job wait" for one in wrong if "volumeClaim" in volume]
     for position, task in enumerate(spec.get("tasks") or ()):
         where = f"spec.tasks[{position}]"
         found += policy_warnings(task.get("policies"), f"{where}.policies")
