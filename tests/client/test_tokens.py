@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hekla.api.meta import parse_timestamp
-from hekla.client.kubeconfig import load_access, service_account_access
+from hekla.client.kubeconfig import client_from_files, load_access, service_account_access
 from hekla.client.tokens import ExecToken, FileToken
 from hekla.client.transport import HttpTransport, Request
 from hekla.clock import LoopClock, SystemClock
@@ -158,6 +158,48 @@ def test_a_pod_without_a_kubeconfig_uses_its_service_account(tmp_path: Path) -> 
     assert (access.server, access.namespace, access.ca_data) == ("https://[fd00::1]:6443", "batch", b"c")
     assert access.tokens is not None
     assert run_virtually(access.tokens.token()) == "t"
+
+
+def test_a_kubeconfig_that_says_no_context_is_told_apart_from_one_that_lacks_it(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("apiVersion: v1\nkind: Config\n")
+    with pytest.raises(UsageError, match="says no context to use; --context names a context"):
+        load_access([tmp_path / "config"])
+    with pytest.raises(UsageError, match="no context named 'there'"):
+        load_access([tmp_path / "config"], context="there")
+
+
+AIMED = """\
+contexts: [{name: a, context: {cluster: a, user: u}}]
+current-context: a
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("contexts: 3", "contexts: must be a list, not 3"),
+        ("contexts: [3]", "contexts[0]: must be a mapping, not 3"),
+        ("contexts: [{name: a, context: 3}]\ncurrent-context: a", "contexts[0].context: must be a mapping, not 3"),
+        (f"{AIMED}clusters: x", "clusters: must be a list, not 'x'"),
+        (f"{AIMED}clusters: [{{name: a}}]\nusers: [{{name: u, user: x}}]", "users[0].user: must be a mapping, not 'x'"),
+        (f"{AIMED}clusters: [{{name: a}}]\nusers: [{{name: u, user: {{exec: x}}}}]", "exec: must be a mapping"),
+        (f"{AIMED}clusters: [{{name: a}}]\nusers: [{{name: u, user: {{exec: {{env: x}}}}}}]", "exec: args is a list"),
+        (f"{AIMED}clusters: [{{name: a, cluster: {{extensions: x}}}}]", "extensions: must be a list, not 'x'"),
+        (f"{AIMED}clusters: [{{name: a, cluster: {{extensions: [x]}}}}]", "extensions[]: must be a mapping, not 'x'"),
+        (f"{AIMED}clusters: [{{name: a, cluster: {{certificate-authority-data: 5}}}}]", "must be text, not 5"),
+        ("{contexts: [{name: a, context: {cluster: a}}], current-context: a,"
+         " clusters: [{name: a, cluster: {server: 'https://[::1'}}]}", "cluster server 'https://[::1' is no address"),
+        ("{contexts: [{name: a, context: {cluster: a}}], current-context: a, clusters: [{name: a, cluster:"
+         " {server: 'https://x', certificate-authority-data: /w==}}]}", "a certificate or key in it cannot be read"),
+        ("{contexts: [{name: a, context: {cluster: a}}], current-context: a, clusters: [{name: a, cluster:"
+         " {server: 'https://x', certificate-authority-data: YWJj}}]}", "a certificate or key in it cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_kubeconfig_of_odd_shape_is_told_with_the_place(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(UsageError) as refused:
+        client_from_files([tmp_path / "config"])
+    assert told in str(refused.value)
 
 
 def test_a_kubeconfig_that_was_asked_for_is_not_replaced_by_a_service_account(tmp_path: Path) -> None:

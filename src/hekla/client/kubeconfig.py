@@ -9,14 +9,13 @@ service account.
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hekla.client.joining import JoiningTransport
@@ -27,6 +26,19 @@ from hekla.client.transport import HttpTransport
 from hekla.clock import SystemClock
 from hekla.errors import UsageError
 
+Shape = TypeVar("Shape", list[Any], dict[str, Any], str)
+
+_SHAPES: Mapping[Any, str] = {list: "a list", dict: "a mapping", str: "text"}
+_SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
+_TEXTS = (
+    "certificate-authority",
+    "certificate-authority-data",
+    "client-certificate",
+    "client-certificate-data",
+    "client-key",
+    "client-key-data",
+    "tokenFile",
+)
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -112,7 +124,10 @@ def connect(
     on_warning: Callable[[str], None] | None = None,
 ) -> Client:
     """A client for `access`. Connections are opened when first needed, on the loop that uses them."""
-    url = urlsplit(access.server)
+    try:
+        url = urlsplit(access.server)
+    except ValueError:
+        raise UsageError(f"{access.source}: cluster server {access.server!r} is no address") from None
     if url.scheme == "unix":
         transport = HttpTransport(
             "http://localhost", tokens=access.tokens, socket_path=unquote(url.path), connections=connections
@@ -120,7 +135,10 @@ def connect(
         return Client(JoiningTransport(transport), user_agent=user_agent, on_warning=on_warning)
     if url.scheme not in ("http", "https") or not url.netloc:
         raise UsageError(f"{access.source}: cluster server {access.server!r} is not an http, https or unix address")
-    tls = _tls_context(access) if url.scheme == "https" else None
+    try:
+        tls = _tls_context(access) if url.scheme == "https" else None
+    except (ssl.SSLError, ValueError) as error:
+        raise UsageError(f"{access.source}: a certificate or key in it cannot be read: {error}") from None
     transport = HttpTransport(
         access.server, tokens=access.tokens, tls=tls, server_name=access.tls_server_name, connections=connections
     )
@@ -144,7 +162,30 @@ def _read(path: Path) -> tuple[Path, dict[str, Any]]:
         raise UsageError(f"{path}: not YAML: {error}") from error
     if not isinstance(document, dict):
         raise UsageError(f"{path}: not a kubeconfig")
+    _require_shape(path, document)
     return path, document
+
+
+def _require_shape(path: Path, document: dict[str, Any]) -> None:
+    """Raises UsageError where an entry is of another shape than is read below."""
+    for section, what in _SECTIONS.items():
+        for index, entry in enumerate(_of(list, document.get(section), f"{path}: {section}")):
+            where = f"{path}: {section}[{index}]"
+            held = _of(dict, _of(dict, entry, where).get(what), f"{where}.{what}")
+            _of(dict, held.get("exec"), f"{where}.{what}.exec")
+            for noted in _of(list, held.get("extensions"), f"{where}.{what}.extensions"):
+                _of(dict, noted, f"{where}.{what}.extensions[]")
+            for name in _TEXTS:
+                _of(str, held.get(name), f"{where}.{what}.{name}")
+
+
+def _of(kind: type[Shape], value: object, where: str) -> Shape:
+    """The value; an empty one where there is none."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise UsageError(f"{where}: must be {_SHAPES[kind]}, not {value!r}")
+    return value
 
 
 def _named(
@@ -155,6 +196,8 @@ def _named(
             if entry.get("name") == name:
                 return dict(entry.get(what) or {}), path.parent
     sources = ", ".join(str(path) for path, _ in documents)
+    if not name:
+        raise UsageError(f"{sources}: says no {what} to use; --context names a context")
     raise UsageError(f"{sources}: no {what} named {name!r}")
 
 
@@ -162,7 +205,7 @@ def _bytes(entry: dict[str, Any], key: str, directory: Path) -> bytes | None:
     if entry.get(f"{key}-data"):
         try:
             return base64.b64decode(entry[f"{key}-data"], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise UsageError(f"kubeconfig: {key}-data is not base64") from error
     if entry.get(key):
         return _read_bytes(directory / entry[key])

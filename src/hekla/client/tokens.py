@@ -121,8 +121,11 @@ class ExecToken:
 
 def ask_program(plugin: Mapping[str, Any], environment: Mapping[str, str]) -> Credential:
     """Run a kubeconfig's `exec` entry and read the ExecCredential it prints."""
-    command = [str(plugin.get("command", "")), *(str(arg) for arg in plugin.get("args") or ())]
-    extra = {str(item["name"]): str(item["value"]) for item in plugin.get("env") or ()}
+    try:
+        command = [str(plugin.get("command", "")), *(str(arg) for arg in plugin.get("args") or ())]
+        extra = {str(item["name"]): str(item["value"]) for item in plugin.get("env") or ()}
+    except (TypeError, KeyError):
+        raise UsageError("kubeconfig: exec: args is a list of texts, env one of mappings with name and value") from None
     info = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": {"interactive": False}}
     try:
         done = subprocess.run(
