@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from hekla.cli.logs import _LogsOnly, check_reach, gone_containers
+from hekla.api.batch import JOB_NAME
+from hekla.api.kinds import POD
+from hekla.cli.logs import _LogsOnly, _print_all, check_reach, gone_containers
 from hekla.client.rest import Client
 from hekla.errors import UsageError
 from tests import make
@@ -32,6 +34,21 @@ def test_warnings_are_passed_on_as_long_as_no_container_has_begun(
     assert capsys.readouterr().err == said
     display.warned("New", "y")
     assert capsys.readouterr().err == said.replace("Old: x", "New: y")
+
+
+def test_that_nothing_has_begun_is_said_where_there_is_nothing_to_read(capsys: pytest.CaptureFixture[str]) -> None:
+    async def script(server: Rig) -> None:
+        job = make.job("j")
+        pod = {**make.pod("j-t-0"), "metadata": {"name": "j-t-0", "namespace": "default", "labels": {JOB_NAME: "j"}}}
+        made = await server.client.create(POD, {**pod, "spec": {"containers": [make.container()]}})
+        await _print_all(server.client, job, "default", "", {})
+        assert capsys.readouterr().err == "no container of j has begun: `hekla logs -f j` waits for them\n"
+        begun = {"containerStatuses": [make.container_status("Running")]}
+        await server.client.update_status(POD, {**made, "status": begun})
+        await _print_all(server.client, job, "default", "", {})
+        assert capsys.readouterr().err == ""
+
+    with_server(script)
 
 
 def test_only_a_server_of_ours_is_asked_for_more_than_the_attempt_before() -> None:

@@ -168,6 +168,10 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
             display.log_line(shown, line)
     if not kept and all(isinstance(answer, ApiError) for answer in answers):
         raise UsageError("there are no logs to read")
+    if not (kept or any(answers) or any(map(has_begun, listed.items))):
+        # Servers have an empty log of a pod that has no node yet.
+        name = name_of(job)
+        click.echo(f"no container of {name} has begun: `hekla logs -f {name}` waits for them", err=True)
 
 
 async def _print_kept(
