@@ -75,6 +75,7 @@ def test_what_the_pod_says_itself_is_kept_but_for_the_groups_labels_and_schedule
         ("resourceGroups: [{affinity: '{'}]", "resourceGroups[0].affinity"),
         ("resourceGroups: [{labels: [a]}]", "resourceGroups[0].labels"),
         ("a: [", "not YAML"),
+        ("a: !!bool maybe", "not YAML: a value is not what its tag says"),
     ],
 )
 def test_a_faulty_file_is_refused_with_the_place(text: str, place: str) -> None:

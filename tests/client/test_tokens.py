@@ -178,6 +178,7 @@ current-context: a
     ("text", "told"),
     [
         ("contexts: 3", "contexts: must be a list, not 3"),
+        ("contexts: !!bool maybe", "a value is not what its tag says"),
         ("contexts: [3]", "contexts[0]: must be a mapping, not 3"),
         ("contexts: [{name: a, context: 3}]\ncurrent-context: a", "contexts[0].context: must be a mapping, not 3"),
         (f"{AIMED}clusters: x", "clusters: must be a list, not 'x'"),

@@ -115,6 +115,9 @@ def test_what_comes_later_is_named_as_such_where_it_is_given_arguments(name: str
         (f"actions: allocate\n{GANG}\nconfigurations: [{{name: allocate, argument: {{}}}}]", "argument: unknown field"),
         (f"actions: allocate\n{GANG}\nconfigurations: [allocate]", "`name` must be an action"),
         (f"actions: 2001-13-13\n{GANG}", "not YAML: month must be in 1..12"),
+        (f"actions: !!bool maybe\n{GANG}", "not YAML: a value is not what its tag says"),
+        (f"actions: !!timestamp soon\n{GANG}", "not YAML: a value is not what its tag says"),
+        (f"actions: allocate\n{GANG}\nconfigurations: [{{name: [allocate]}}]", "`name` must be an action"),
         ("actions: " + "[" * 5000, "too deeply nested"),
         ("actions: allocate\ntiers: &a [*a]", "tiers[0]: must have a list `plugins`"),
         *(

@@ -68,6 +68,8 @@ def read_groups(text: str) -> tuple[ResourceGroup, ...]:
         document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise UsageError(f"not YAML: {error}") from None
+    except (ValueError, LookupError, AttributeError):
+        raise UsageError("not YAML: a value is not what its tag says") from None
     if not isinstance(document, dict) or not isinstance(document.get("resourceGroups") or [], list):
         raise UsageError("expected a mapping with a list `resourceGroups`")
     return tuple(

@@ -23,6 +23,8 @@ def read_cases(path: Path, *, of_job_plugin: bool) -> list[Case]:
         cases = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadFile(f"{path}: {error}") from None
+    except (ValueError, LookupError, AttributeError):
+        raise BadFile(f"{path}: a value is not what its tag says") from None
     if not isinstance(cases, list) or not all(isinstance(case, dict) and case.get("name") for case in cases):
         raise BadFile(f"{path}: must be a list of cases, each with a `name`")
     find = _job_mistakes if of_job_plugin else _scheduler_mistakes

@@ -160,6 +160,8 @@ def _read(path: Path) -> tuple[Path, dict[str, Any]]:
         raise UsageError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not YAML: {error}") from error
+    except (ValueError, LookupError, AttributeError):
+        raise UsageError(f"{path}: a value is not what its tag says") from None
     if not isinstance(document, dict):
         raise UsageError(f"{path}: not a kubeconfig")
     _require_shape(path, document)

@@ -274,7 +274,7 @@ class _Reader:
         for index, entry in enumerate(given):
             place = f"configurations[{index}]"
             name = entry.get("name") if isinstance(entry, dict) else None
-            if name not in _ACTIONS:
+            if not isinstance(name, str) or name not in _ACTIONS:
                 said = _unknown("action", name, _UPSTREAM_ACTIONS, _ACTIONS) if isinstance(name, str) else ""
                 self.problems.append(f"{place}: {said or '`name` must be an action'}")
                 continue

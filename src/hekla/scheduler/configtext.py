@@ -16,6 +16,8 @@ def read_document(text: str) -> tuple[Any, list[str]]:
     except (yaml.YAMLError, ValueError) as error:
         # Some values, like a day that no month has, are found out only when they are made into something.
         return None, [f"not YAML: {error}"]
+    except (LookupError, AttributeError):
+        return None, ["not YAML: a value is not what its tag says"]
     except RecursionError:
         return None, ["not YAML anybody could read: too deeply nested"]
 

@@ -66,6 +66,7 @@ def test_everything_an_image_brings_is_read(tmp_path: Path) -> None:
     [
         ("[1, 2", "images.yaml"),
         ("[1, 2]", "expected a mapping of image names"),
+        ("tool: !!bool maybe", "a value is not what its tag says"),
         ("tool: x", "tool: expected a mapping of root, layers"),
         ("tool: {entrypont: [x]}", "tool: unknown key entrypont; known are root"),
         ("tool: {entrypoint: x}", "tool: entrypoint must be a list"),

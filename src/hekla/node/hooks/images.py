@@ -86,6 +86,8 @@ def read_table(path: Path) -> dict[str, Image]:
         document = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ImageError(f"{path}: {error}") from error
+    except (LookupError, AttributeError):
+        raise ImageError(f"{path}: a value is not what its tag says") from None
     if not isinstance(document, dict | None):
         raise ImageError(f"{path}: expected a mapping of image names")
     return {str(name): _image(f"{path}: {name}", entry, path.parent) for name, entry in (document or {}).items()}
