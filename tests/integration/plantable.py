@@ -25,12 +25,9 @@ FAULTS: tuple[Planted, ...] = (
     Planted(
         "pods are deleted before the decision is written",
         "controllers/job/controller.py",
-        'await self._write.status(job, {**status, "version": job.version + 1}, killed=True)\n'
-        "        self._waiting.pop(job.uid, None)\n"
-        "        await self._write.delete_pods(job, targets)",
+        'await self._write.status(job, {**status, "version": job.version + 1}, killed=True)',
         "await self._write.delete_pods(job, targets)\n"
-        '        await self._write.status(job, {**status, "version": job.version + 1}, killed=True)\n'
-        "        self._waiting.pop(job.uid, None)",
+        '        await self._write.status(job, {**status, "version": job.version + 1}, killed=True)',
     ),
     Planted(
         "own writes are not waited for",
