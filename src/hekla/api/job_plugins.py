@@ -61,9 +61,19 @@ class Arguments:
         return bool(self.values[name])
 
 
+class _Ambiguous(EntryPoint):
+    """A name under which several plugins are installed: none of them is taken, as nobody knows which was meant."""
+
+    def load(self) -> Any:
+        raise UnloadablePlugin(f"installed twice: {self.value}")
+
+
 def registered() -> dict[str, EntryPoint]:
     """Every installed job plugin by name, none of them loaded yet."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, {}).setdefault(point.value, point)
+    return {name: _only(name, points) for name, points in found.items()}
 
 
 def flags_of(plugin: Any) -> tuple[Flag, ...] | None:
@@ -79,9 +89,16 @@ class UnloadablePlugin(HeklaError):
 def load_flags(point: EntryPoint) -> tuple[Flag, ...] | None:
     """`flags_of` an installed plugin. Raises UnloadablePlugin, whatever its author's code raises."""
     try:
-        return flags_of(point.load())
-    except Exception as error:
+        flags = flags_of(point.load())
+        wrong = [flag for flag in flags or () if not isinstance(flag, Flag)]
+    except (UnloadablePlugin, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        # A module may exit when it is imported; that is its own end only.
         raise UnloadablePlugin(f"{type(error).__name__}: {error}") from error
+    if wrong:
+        raise UnloadablePlugin(f"its flags are not of type Flag: {wrong[0]!r}")
+    return flags
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -133,6 +150,13 @@ def parse_arguments(flags: Sequence[Flag], arguments: Sequence[str]) -> Argument
         if problem:
             return Arguments(values, problem)
     return Arguments(values)
+
+
+def _only(name: str, points: Mapping[str, EntryPoint]) -> EntryPoint:
+    if len(points) == 1:
+        return next(iter(points.values()))
+    sources = sorted(f"{value} by {point.dist.name if point.dist else '?'}" for value, point in points.items())
+    return _Ambiguous(name, ", ".join(sources), GROUP)
 
 
 def _unknown(name: str) -> str:

@@ -22,7 +22,7 @@ from hekla.controllers.belongings import Lost
 from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
-from hekla.controllers.job.plugin import Configured, Wanted, plugins_at_hand
+from hekla.controllers.job.plugin import Configured, PluginRefused, Wanted, plugins_at_hand
 from hekla.controllers.job.podgroup import build_pod_group, outdated_notes, pending_message, spec_patch
 from hekla.controllers.job.scene import Scene
 from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims, with_claim_names
@@ -130,7 +130,7 @@ class Groundwork:
             raise wrong[0]
         try:
             await self._objects.ensure(job, wanted, pods, verify=verify)
-        except (NotOurs, ApiError) as error:
+        except (NotOurs, PluginRefused, ApiError) as error:
             self._warn(job, "PluginError", f"Execute plugin when job add failed, err: {error}")
             raise
         if plugins and not (job.obj.get("status") or {}).get("taskStatusCount"):

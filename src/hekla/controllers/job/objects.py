@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
-from hekla.controllers.job.plugin import Wanted
+from hekla.controllers.job.plugin import Wanted, refusing
 from hekla.errors import AlreadyExists, HeklaError, NotFound
 
 # How long what was made is believed to be still there.
@@ -106,5 +106,11 @@ class ObjectKeeper:
 async def _complete(want: Wanted) -> Obj:
     """The object as it is created, with what is made only then."""
     # A key pair takes tens of milliseconds, in which a thousand other jobs would wait.
-    once = await asyncio.to_thread(want.once) if want.once is not None else {}
-    return {**want.obj, **{field: {**value, **want.obj.get(field, {})} for field, value in once.items()}}
+    return want.obj if want.once is None else await asyncio.to_thread(_with_what_is_made_once, want, want.once)
+
+
+def _with_what_is_made_once(want: Wanted, once: Callable[[], Obj]) -> Obj:
+    with refusing(f'{want.kind.singular} "{name_of(want.obj)}" could not be made'):
+        obj = {**want.obj, **{field: {**value, **want.obj.get(field, {})} for field, value in once().items()}}
+        msgspec.json.encode(obj)
+        return obj

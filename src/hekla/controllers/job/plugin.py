@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import ClassVar, Protocol
 
-from hekla.api.job_plugins import Arguments, Flag, in_order, parse_arguments
+from hekla.api.job_plugins import Arguments, Flag, UnloadablePlugin, in_order, parse_arguments
 from hekla.api.kinds import JOB, Kind, Obj
 from hekla.api.meta import owner_reference
 from hekla.controllers.job.model import Job
 from hekla.errors import HeklaError
+
+# Where the plugins are that come with Hekla.
+_OURS = "hekla.controllers.job.plugins."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class JobPlugin(Protocol):
 class Configured:
     """A plugin as a Job configures it, with its arguments as they were understood (None: it takes none).
 
-    What it raises is a refusal: it may be anybody's code, and the Job's user has to hear that it broke.
+    What it raises is a refusal: it may be anybody's code, and the Job's user has to hear that it broke. One that did
+    not come with Hekla is guarded as well (`guarded.py`).
     """
 
     name: str
@@ -98,7 +102,7 @@ def plugins_at_hand(job: Job, registered: Mapping[str, EntryPoint]) -> tuple[lis
     for name in in_order(given):
         try:
             found.append(_configured(name, given[name] or [], registered))
-        except (UnknownPlugin, PluginRefused) as error:
+        except HeklaError as error:
             wrong.append(error)
     return found, wrong
 
@@ -150,7 +154,15 @@ def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryP
         factory: Callable[[Arguments], JobPlugin] = point.load()
         flags: tuple[Flag, ...] | None = getattr(factory, "flags", None)
         parsed = None if flags is None else parse_arguments(flags, arguments)
-        return Configured(name, factory(parsed or Arguments()), parsed)
+        plugin = factory(parsed or Arguments())
+        return Configured(name, plugin if point.value.startswith(_OURS) else _guarded(name, plugin), parsed)
+
+
+def _guarded(name: str, plugin: JobPlugin) -> JobPlugin:
+    # It is made of what is declared here.
+    from hekla.controllers.job.guarded import Guarded
+
+    return Guarded(name, plugin)
 
 
 def _records(name: str, point: EntryPoint) -> bool:
@@ -162,9 +174,19 @@ def _records(name: str, point: EntryPoint) -> bool:
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
+    with refusing(f"plugin {name} broke"):
+        try:
+            yield
+        except UnloadablePlugin as error:
+            raise PluginRefused(f"plugin {name} cannot be loaded: {error}") from error
+
+
+@contextmanager
+def refusing(words: str) -> Iterator[None]:
+    """Makes a refusal of anything a plugin's code raises: one that exits, or cancels, ends itself and nobody else."""
     try:
         yield
-    except HeklaError:
+    except (PluginRefused, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise PluginRefused(f"plugin {name} broke: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise PluginRefused(f"{words}: {type(error).__name__}: {error}") from error
