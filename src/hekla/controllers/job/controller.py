@@ -10,7 +10,6 @@ import math
 import random
 from collections.abc import Mapping
 from datetime import datetime
-from importlib.metadata import EntryPoint
 
 from hekla.api.batch import ANSWERED, JobAction, JobEvent, JobPhase
 from hekla.api.job_plugins import registered
@@ -38,6 +37,7 @@ from hekla.controllers.job.lifecycle import KILL_PHASES, Operation, next_phase, 
 from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.orders import Order, Waiting, converges, decide
+from hekla.controllers.job.patience import Patience
 from hekla.controllers.job.plugin import PluginRefused, recorded_plugins
 from hekla.controllers.job.podgroup import is_disowned
 from hekla.controllers.job.podindex import PodIndex
@@ -75,13 +75,14 @@ class JobController:
         self._rng = rng
         self._recorder = recorder
         self._plugins = registered()
+        self._patience = Patience(clock)
         self._pods = PodIndex()
         self._read: dict[str, Job] = {}
         self._waiting: dict[str, Waiting] = {}
         self._robbed: set[Key] = set()  # Jobs that have lost something since it was asked whether they are still there
         self.runner = Runner("job", self.reconcile, workers=_WORKERS, told_at_a_time=_TOLD_AT_A_TIME)
         self._write = JobWriter(client, sources, self.runner, recorder, clock, self._pods)
-        self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, clock, rng)
+        self._groundwork = Groundwork(client, sources, self._write, recorder, self._plugins, self._patience, clock, rng)
         self._commands = JobCommands(client, sources.commands, self.runner, recorder)
         sources.jobs.subscribe(self._job_changed)
         sources.pods.subscribe(self._pod_changed)
@@ -242,7 +243,7 @@ class JobController:
         if made.created and first_status.may_be_told_last(job) and not await self._client.offers_batches():
             self.runner.enqueue(job.key, Urgency.TOLD)
         else:
-            records = {**_plugin_records(job, self._plugins), **{RECORD + name: name for name in ground.claims}}
+            records = {**self._plugin_records(job), **{RECORD + name: name for name in ground.claims}}
             status = new_status(job, counts, after.phase, records, min_available=gang)
             await self._write.status_if_new(job, status)
         if made.created and answers_waiting_pods(job):
@@ -278,7 +279,7 @@ class JobController:
         job = scene.job
         if job.phase:
             return scene
-        records = _plugin_records(job, self._plugins)
+        records = self._plugin_records(job)
         status = new_status(job, count_pods(job, ()), JobPhase.PENDING, records, min_available=job.min_available)
         begun = self._read_job(await self._write.status(job, status))
         return Scene(begun, scene.pods, scene.group)
@@ -327,6 +328,9 @@ class JobController:
         if group is not None and not (is_owned_by(group, obj) or is_disowned(job, group)):
             group = None
         return Scene(job, self._pods.of(job.key.namespace, job.uid), group)
+
+    def _plugin_records(self, job: Job) -> dict[str, str]:
+        return {f"{_PLUGIN}{name}": name for name in recorded_plugins(job, self._plugins, self._patience)}
 
     def _tell(self, job: Job, type_: str, reason: str, message: str) -> None:
         self._recorder.event(job.obj, type_, reason, message)
@@ -413,7 +417,3 @@ def _job_behind(update: Update) -> Obj | None:
 
 def _records(job: Job) -> dict[str, str]:
     return dict((job.obj.get("status") or {}).get("controlledResources") or {})
-
-
-def _plugin_records(job: Job, plugins: Mapping[str, EntryPoint]) -> dict[str, str]:
-    return {f"{_PLUGIN}{name}": name for name in recorded_plugins(job, plugins)}

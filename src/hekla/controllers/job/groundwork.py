@@ -22,6 +22,7 @@ from hekla.controllers.belongings import Lost
 from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
+from hekla.controllers.job.patience import Patience
 from hekla.controllers.job.plugin import Configured, PluginRefused, Wanted, plugins_at_hand
 from hekla.controllers.job.podgroup import build_pod_group, outdated_notes, pending_message, spec_patch
 from hekla.controllers.job.scene import Scene
@@ -46,6 +47,7 @@ class Groundwork:
         writer: JobWriter,
         recorder: Recorder,
         plugins: Mapping[str, EntryPoint],
+        patience: Patience,
         clock: Clock,
         rng: random.Random,
     ) -> None:
@@ -54,6 +56,7 @@ class Groundwork:
         self._write = writer
         self._recorder = recorder
         self._plugins = plugins
+        self._patience = patience
         self._rng = rng
         self._objects = ObjectKeeper(client, Kubelets(client, sources.pods), clock)
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
@@ -199,7 +202,7 @@ class Groundwork:
 
     def _wanted(self, job: Job) -> tuple[list[Configured], list[Wanted], list[HeklaError]]:
         """A Job's plugins, what they ask for, and what is wrong with those that cannot be had or do not answer."""
-        plugins, wrong = plugins_at_hand(job, self._plugins)
+        plugins, wrong = plugins_at_hand(job, self._plugins, self._patience)
         wanted: list[Wanted] = []
         for plugin in plugins:
             try:

@@ -16,6 +16,7 @@ from hekla.api.kinds import Obj
 from hekla.api.meta import copy_of, is_owned_by, name_of, namespace_of
 from hekla.api.scheduling import GROUP_NAME
 from hekla.controllers.job.model import Job, read_job
+from hekla.controllers.job.patience import Endless, Patience
 from hekla.controllers.job.plugin import JobPlugin, PluginRefused, Wanted
 
 # By these a pod is found again, as one of its Job and of its gang.
@@ -28,15 +29,18 @@ class Guarded:
     flags: ClassVar[tuple[Flag, ...] | None] = None
     records: ClassVar[bool] = True
 
-    def __init__(self, name: str, plugin: JobPlugin) -> None:
+    def __init__(self, name: str, plugin: JobPlugin, patience: Patience | Endless) -> None:
         self._name = name
         self._plugin = plugin
+        self._patience = patience
         self._shown: tuple[Job, Job] | None = None
 
     def shape_pod(self, pod: Obj, job: Job) -> None:
         """Raises PluginRefused, and whatever the plugin raises."""
         name, before = name_of(pod), copy_of({field: pod["metadata"].get(field) for field in (*_IDENTITY, *_NOTED)})
-        self._plugin.shape_pod(pod, self._copy(job))
+        shown = self._copy(job)
+        with self._patience.calling(self._name):
+            self._plugin.shape_pod(pod, shown)
         for field in _changed(before, pod["metadata"]):
             raise PluginRefused(f"plugin {self._name}: the {field} of pod {name} is not the plugin's to change")
         # What is no JSON fails here, and not among the pods of others.
@@ -44,7 +48,9 @@ class Guarded:
 
     def objects(self, job: Job) -> list[Wanted]:
         """Raises PluginRefused, and whatever the plugin raises."""
-        made: list[Any] = list(self._plugin.objects(self._copy(job)))
+        shown = self._copy(job)
+        with self._patience.calling(self._name):
+            made: list[Any] = list(self._plugin.objects(shown))
         for each in made:
             problem = _problem(each, job)
             if problem:

@@ -17,10 +17,12 @@ from hekla.api.job_plugins import Arguments, Flag, UnloadablePlugin, in_order, p
 from hekla.api.kinds import JOB, Kind, Obj
 from hekla.api.meta import owner_reference
 from hekla.controllers.job.model import Job
+from hekla.controllers.job.patience import Endless, Patience, TakesTooLong
 from hekla.errors import HeklaError
 
 # Where the plugins are that come with Hekla.
 _OURS = "hekla.controllers.job.plugins."
+_ENDLESS = Endless()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +96,27 @@ def configured_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[C
     return found
 
 
-def plugins_at_hand(job: Job, registered: Mapping[str, EntryPoint]) -> tuple[list[Configured], list[HeklaError]]:
+def plugins_at_hand(
+    job: Job, registered: Mapping[str, EntryPoint], patience: Patience | Endless = _ENDLESS
+) -> tuple[list[Configured], list[HeklaError]]:
     """Those that can be had, in the order in which they act, and what is wrong with the others."""
     given: dict[str, list[str] | None] = job.obj["spec"].get("plugins") or {}
     found: list[Configured] = []
     wrong: list[HeklaError] = []
     for name in in_order(given):
         try:
-            found.append(_configured(name, given[name] or [], registered))
+            found.append(_configured(name, given[name] or [], registered, patience))
         except HeklaError as error:
             wrong.append(error)
     return found, wrong
 
 
-def recorded_plugins(job: Job, registered: Mapping[str, EntryPoint]) -> list[str]:
+def recorded_plugins(
+    job: Job, registered: Mapping[str, EntryPoint], patience: Patience | Endless = _ENDLESS
+) -> list[str]:
     """The plugins of a Job that its status says are at work."""
     given = job.obj["spec"].get("plugins") or {}
-    return [name for name in sorted(given) if name in registered and _records(name, registered[name])]
+    return [name for name in sorted(given) if name in registered and _records(name, registered[name], patience)]
 
 
 def owned(job: Job, kind: Kind, name: str, **content: object) -> Obj:
@@ -146,27 +152,33 @@ def as_port(number: int) -> int:
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _configured(name: str, arguments: list[str], registered: Mapping[str, EntryPoint]) -> Configured:
+def _configured(
+    name: str, arguments: list[str], registered: Mapping[str, EntryPoint], patience: Patience | Endless
+) -> Configured:
     point = registered.get(name)
     if point is None:
         raise UnknownPlugin(name)
+    patience = _ENDLESS if point.value.startswith(_OURS) else patience
     with _refusing(name):
-        factory: Callable[[Arguments], JobPlugin] = point.load()
+        with patience.calling(name, loading=True):
+            factory: Callable[[Arguments], JobPlugin] = point.load()
         flags: tuple[Flag, ...] | None = getattr(factory, "flags", None)
         parsed = None if flags is None else parse_arguments(flags, arguments)
-        plugin = factory(parsed or Arguments())
-        return Configured(name, plugin if point.value.startswith(_OURS) else _guarded(name, plugin), parsed)
+        with patience.calling(name):
+            plugin = factory(parsed or Arguments())
+        return Configured(name, plugin if point.value.startswith(_OURS) else _guarded(name, plugin, patience), parsed)
 
 
-def _guarded(name: str, plugin: JobPlugin) -> JobPlugin:
+def _guarded(name: str, plugin: JobPlugin, patience: Patience | Endless) -> JobPlugin:
     # It is made of what is declared here.
     from hekla.controllers.job.guarded import Guarded
 
-    return Guarded(name, plugin)
+    return Guarded(name, plugin, patience)
 
 
-def _records(name: str, point: EntryPoint) -> bool:
-    with suppress(PluginRefused), _refusing(name):
+def _records(name: str, point: EntryPoint, patience: Patience | Endless) -> bool:
+    patience = _ENDLESS if point.value.startswith(_OURS) else patience
+    with suppress(PluginRefused), _refusing(name), patience.calling(name, loading=True):
         return bool(getattr(point.load(), "records", True))
     # What cannot be loaded is told of when it is needed.
     return True
@@ -179,6 +191,8 @@ def _refusing(name: str) -> Iterator[None]:
             yield
         except UnloadablePlugin as error:
             raise PluginRefused(f"plugin {name} cannot be loaded: {error}") from error
+        except TakesTooLong as error:
+            raise PluginRefused(f"plugin {name} {error}") from error
 
 
 @contextmanager

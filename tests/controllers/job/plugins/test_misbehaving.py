@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.controllers.job.plugins.test_example import register
 SOURCE = """
 import asyncio
 import sys
+import time
 
 from hekla.api.kinds import CONFIG_MAP
 from hekla.controllers.job.plugin import Wanted, owned
@@ -144,6 +147,28 @@ def test_b34_a_job_that_a_plugin_cannot_bear_can_be_ended(
         assert [name_of(each) for each in await bench.client.find_all(CONFIG_MAP) if name_of(each) == "demo-svc"] == []
 
     on_bench(script)
+
+
+@pytest.mark.parametrize("hook", ["init", "shape_pod", "objects"])
+def test_b34_a_plugin_that_hangs_holds_up_nobody_but_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str
+) -> None:
+    install(tmp_path, monkeypatch, **{hook: "time.sleep(3600)"})
+
+    async def script(bench: Bench) -> None:
+        for name in ("demo", "second", "third"):
+            await bench.create(make.new_job(name, plugins={"odd": []}))
+        await bench.create(make.new_job("other"))
+        await asyncio.sleep(20)
+        words = "plugin odd took longer than 2 s and is left alone for 60 s"
+        events = await bench.client.find_all(EVENT, "default")
+        told = {event["involvedObject"]["name"] for event in events if event["message"].endswith(words)}
+        assert told == {"demo", "second", "third"}
+        assert [name_of(pod) for pod in bench.pods()] == ["other-worker-0"]
+
+    before = time.monotonic()
+    on_bench(script)
+    assert time.monotonic() - before < 5
 
 
 def test_b34_what_a_plugin_changes_in_the_job_it_is_shown_changes_no_job(
