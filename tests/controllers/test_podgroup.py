@@ -30,6 +30,23 @@ def test_a_group_that_asks_for_nobody_has_no_minimum() -> None:
     assert "minMember" not in group["spec"]
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"), [("+2", 2), ("007", 7), ("-0", None), ("-1", 1), ("2.0", 1), (" 2", 1), ("1_0", 1), ("", 1)]
+)
+def test_a_groups_size_is_read_as_go_reads_numbers(text: str, asked: int | None) -> None:
+    group = build_group(make.pod("p", spec=GPU), {"scheduling.volcano.sh/group-min-member": text})
+    assert group["spec"].get("minMember") == asked
+
+
+@pytest.mark.parametrize(("text", "tier"), [("+2", 2), ("0", 0), ("two", None), ("", None)])
+def test_a_tier_that_is_no_number_is_none(text: str, tier: int | None) -> None:
+    group = build_group(make.pod("p", annotations={"volcano.sh/network-topology-highest-tier": text}), {})
+    assert group["spec"]["networkTopology"] == {
+        "mode": "hard",
+        **({} if tier is None else {"highestTierAllowed": tier}),
+    }
+
+
 def test_topology_wishes_are_read_from_the_pod() -> None:
     annotations = {"volcano.sh/network-topology-mode": "SOFT", "volcano.sh/network-topology-highest-tier": "2"}
     group = build_group(make.pod("p", annotations=annotations), {})

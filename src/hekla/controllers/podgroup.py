@@ -205,7 +205,7 @@ def _spec(pod: Obj, min_member: int) -> Obj:
 
 
 def _min_member(owner_annotations: Mapping[str, str]) -> int:
-    count = count_of(owner_annotations.get(GROUP_MIN_MEMBER, ""))
+    count = _count(owner_annotations.get(GROUP_MIN_MEMBER, ""))
     return 1 if count is None else count
 
 
@@ -214,10 +214,16 @@ def _topology(annotations: Mapping[str, str]) -> Obj | None:
         return None
     mode = annotations.get(_TOPOLOGY_MODE, "").lower()
     topology: Obj = {"mode": mode if mode in ("hard", "soft") else "hard"}
-    tier = count_of(annotations.get(_TOPOLOGY_TIER, ""))
+    tier = _count(annotations.get(_TOPOLOGY_TIER, ""))
     if tier is not None:
         topology["highestTierAllowed"] = tier
     return topology
+
+
+def _count(text: str) -> int | None:
+    """parity: a number may come with its sign; one below zero is none."""
+    count = count_of(text[1:] if text[:1] in ("+", "-") else text)
+    return None if count and text.startswith("-") else count
 
 
 def _annotations(pod: Obj, owner_annotations: Mapping[str, str]) -> dict[str, str]:
