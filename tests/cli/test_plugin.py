@@ -272,3 +272,28 @@ def test_a_file_that_is_no_plugin_is_refused(tried: Tried, plugin: str, complain
     assert status != 0
     assert complaint in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (
+            "pod['metadata']['annotations'].clear()",
+            "the annotations of pod pair-master-0 are not the plugin's to change",
+        ),
+        ("job.obj['spec'].clear()", "the job is not the plugin's to change"),
+        ("raise SystemExit('no more')", "SystemExit: no more"),
+    ],
+)
+def test_what_a_cluster_would_refuse_of_a_job_plugin_is_found_here(tried: Tried, line: str, complaint: str) -> None:
+    shaped = "    def shape_pod(self, pod, job):\n"
+    source = JOB_PLUGIN.replace('container["env"] = ', 'container["env"] += ')
+    status, said = tried(source.replace(shaped, f"{shaped}        {line}\n"))
+    assert status == EXIT_FAILED
+    assert complaint in said
+
+
+def test_a_file_that_exits_is_no_plugin(tried: Tried) -> None:
+    status, said = tried("import sys\nsys.exit(0)\n")
+    assert status == EXIT_BAD_FILE
+    assert "SystemExit: 0" in said

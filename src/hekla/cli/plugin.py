@@ -32,6 +32,8 @@ from hekla.scheduler.trial.trace import Day, run_day
 from hekla.scheduler.trial.within import Document, as_document, with_plugin, without_plugin
 from hekla.scheduler.watchdog import BUDGET_SECONDS, Watchdog
 
+# What somebody else's code may raise; who exits there has its own end in mind.
+_RAISED = (Exception, SystemExit)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -134,7 +136,7 @@ def _is_refused(report: _Report, factory: Any, job: Job) -> bool:
     except PluginRefused as error:
         click.echo(f"  - {tasks} (refused: {error})")
         return True
-    except Exception as error:
+    except _RAISED as error:
         problems = [_told(error)]
     report.tell(tasks, problems)
     return False
@@ -167,11 +169,11 @@ def _problems_of(attempt: Callable[[], Iterable[str]]) -> list[str]:
     """What is wrong, an error of the plugin's included: it is somebody else's code, and may raise anything."""
     try:
         return list(attempt())
-    except Exception as error:
+    except _RAISED as error:
         return [_told(error)]
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return str(error) if isinstance(error, HeklaError) else f"{type(error).__name__}: {error}"
 
 
@@ -190,6 +192,6 @@ def _job_plugin(file: Path) -> Any:
 def _module(file: Path) -> ModuleType:
     try:
         return run_file(file, f"hekla_tried_{file.stem}")
-    except Exception as error:
+    except _RAISED as error:
         # Whatever the author's file raises is what is wrong with it.
         raise BadFile(f"{file}: {type(error).__name__}: {error}") from error

@@ -66,10 +66,11 @@ class Guarded:
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     yield from (field for field in _IDENTITY if after.get(field) != before[field])
-    yield from (field for field in _NOTED if _marks(after.get(field)) != _marks(before[field]))
+    yield from (field for field in _NOTED if marks_in(after.get(field)) != marks_in(before[field]))
 
 
-def _marks(notes: Mapping[str, str] | None) -> dict[str, str]:
+def marks_in(notes: Mapping[str, str] | None) -> dict[str, str]:
+    """Those of a pod's labels or annotations by which it is found again."""
     return {key: value for key, value in (notes or {}).items() if key in _MARKS}
 
 

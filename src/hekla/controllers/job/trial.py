@@ -11,6 +11,7 @@ import msgspec
 from hekla.api.job_plugins import flags_of, parse_arguments
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import is_owned_by
+from hekla.controllers.job.guarded import marks_in
 from hekla.controllers.job.model import Job, read_job
 from hekla.controllers.job.plugin import JobPlugin, Wanted
 from hekla.controllers.job.pods import build_pod
@@ -36,6 +37,7 @@ def made_of(factory: Any, job: Job, arguments: Sequence[str]) -> list[Obj]:
 
 def broken_rules(factory: Any, job: Job, arguments: Sequence[str]) -> Iterator[str]:
     plugin = _opened(factory, arguments)
+    as_written = msgspec.json.encode(job.obj)
     made: list[Any] = plugin.objects(job)
     for each in made:
         if not isinstance(each, Wanted):
@@ -47,10 +49,14 @@ def broken_rules(factory: Any, job: Job, arguments: Sequence[str]) -> Iterator[s
         for field in _KEPT:
             if plain["metadata"].get(field) != shaped["metadata"].get(field):
                 yield f"the {field} of pod {name} is not the plugin's to change"
+        if marks_in(plain["metadata"].get("annotations")) != marks_in(shaped["metadata"].get("annotations")):
+            yield f"the annotations of pod {name} are not the plugin's to change"
         # Containers may be added, and are the plugin's own.
         environments = {each["name"]: each.get("env") or () for each in shaped["spec"]["containers"]}
         if not all(_VARIABLE in environments.get(each["name"], ()) for each in plain["spec"]["containers"]):
             yield f"pod {name} has lost a variable that the user wrote"
+    if msgspec.json.encode(job.obj) != as_written:
+        yield "the job is not the plugin's to change"
     if made_of(factory, job, arguments) != made_of(factory, job, arguments):
         yield "the same job was answered differently the second time"
 
