@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hekla.api.kinds import CONFIG_MAP, LEASE, NAMESPACE, Obj
+from hekla.client.joining import JoiningTransport
 from hekla.client.lease import Election, LeaseLost, LeaseSettings
 from hekla.client.rest import Client
 from hekla.clock import LoopClock
 from hekla.errors import Disconnected, UsageError
 from tests.apiserver.rig import Rig, config_map, with_server
+from tests.client.test_transport import Server, serving
 from tests.transports import Disturbed, nothing
 
 SETTINGS = LeaseSettings("volcano", "default")
@@ -232,6 +234,60 @@ def test_one_who_stood_still_for_too_long_does_not_go_on_though_nobody_took_its_
             await stand_still()
         assert raised.group_contains(LeaseLost)
         assert rig.clock.monotonic() < 3.0
+
+    with_server(scenario)
+
+
+def test_what_still_waits_for_its_turn_when_the_time_is_over_is_not_sent() -> None:
+    """Answers that came while a process was stopped let the next ones go before it hears of anything else."""
+
+    async def scenario(server: Server, rig: Rig) -> None:
+        stopped = StoppableClock()
+        election = Election(rig.client, SETTINGS, identity="one", clock=stopped, rng=random.Random(1))
+        line = server.transport(connections=1)
+        fenced = election.fenced(Client(line))
+        async with election.won():
+            server.held = asyncio.Event()
+            early, late = (asyncio.create_task(fenced.create(CONFIG_MAP, config_map(name))) for name in ("a", "b"))
+            while not server.requests:
+                await asyncio.sleep(0)
+            stopped.ahead = 30.0
+            server.held.set()
+            assert await early == {}
+            with pytest.raises(Disconnected, match="not sent"):
+                await late
+            assert await fenced.get(CONFIG_MAP, "a", "default") == {}, "reading goes on"
+            stopped.ahead = 0.0
+        await line.close()
+
+    async def main() -> None:
+        rig = Rig()
+        await rig.app.start()
+        async with asyncio.timeout(60), serving(Server([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"])) as server:
+            await scenario(server, rig)
+            assert [request[:4] for request in server.requests] == [b"POST", b"GET "]
+
+    asyncio.run(main())
+
+
+def test_what_was_about_to_go_in_company_when_the_time_is_over_is_not_sent() -> None:
+    async def scenario(rig: Rig) -> None:
+        stopped = StoppableClock()
+        line = Disturbed(rig.transport)
+        election = Election(rig.client, SETTINGS, identity="one", clock=stopped, rng=random.Random(1))
+        fenced = election.fenced(Client(JoiningTransport(line)))
+
+        async def stand_still(request: str) -> None:
+            stopped.ahead = 30.0
+
+        async with election.won():
+            line.before = stand_still  # with the question whether the server takes many
+            made = await asyncio.gather(
+                *(fenced.create(CONFIG_MAP, config_map(name)) for name in ("a", "b")), return_exceptions=True
+            )
+            assert [type(each) for each in made] == [Disconnected, Disconnected]
+            assert not {"a", "b"} & {each["metadata"]["name"] for each in await rig.client.find_all(CONFIG_MAP)}
+            stopped.ahead = 0.0
 
     with_server(scenario)
 

@@ -7,7 +7,7 @@ write costs is HTTP, on both sides. Who comes first in a turn of the event loop 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -43,13 +43,20 @@ class _Company:
     """Requests that go together, and who waits for their answers; None for an answer is that each goes alone."""
 
     items: list[dict[str, object]] = field(default_factory=list)
+    permits: list[Callable[[], None]] = field(default_factory=list)
     waiting: list[asyncio.Future[Answer | None]] = field(default_factory=list)
 
     def join(self, request: Request) -> asyncio.Future[Answer | None]:
         content_type, body = request.headers.get("Content-Type", _JSON), msgspec.Raw(request.body)
         self.items.append({"method": request.method, "path": request.path, "type": content_type, "body": body})
+        self.permits.append(request.permit)
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
+
+    def permit(self) -> None:
+        """What one of them may not do they do not do together."""
+        for permit in self.permits:
+            permit()
 
     def part(self) -> None:
         for one in self._unanswered():
@@ -118,7 +125,9 @@ class JoiningTransport:
                 return
             body = msgspec.json.encode({"items": company.items})
             sent = {**headers, "Content-Type": _JSON}
-            company.answer(await self._inner.send(Request("POST", REQUEST_BATCH.path(), body, sent)))
+            company.permit()
+            together = Request("POST", REQUEST_BATCH.path(), body, sent, permit=company.permit)
+            company.answer(await self._inner.send(together))
         except (Disconnected, msgspec.DecodeError) as error:
             company.fail(str(error))
         finally:

@@ -23,6 +23,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from hekla.api.kinds import LEASE, Obj
 from hekla.api.meta import micro_timestamp
 from hekla.client.apart import run_apart
@@ -262,7 +264,8 @@ class Election:
 class Fence:
     """A connection on which nothing is written but while an election is won.
 
-    Cancelling whoever works takes a moment, and one who was stopped by the system and wakes again has not heard yet.
+    Cancelling whoever works takes a moment, and one who was stopped by the system and wakes again has not heard yet. It
+    may have had many writes waiting for their turn, so each is looked at again when that comes.
     """
 
     def __init__(self, inner: Transport, election: Election) -> None:
@@ -270,12 +273,17 @@ class Fence:
         self._election = election
 
     async def send(self, request: Request) -> Answer:
-        if request.writes and not self._election.leads:
-            raise Disconnected(f"{request.place}: not sent, the lease {self._election.name} is not ours")
-        return await self._inner.send(request)
+        if not request.writes:
+            return await self._inner.send(request)
+        self._permit(request)
+        return await self._inner.send(msgspec.structs.replace(request, permit=partial(self._permit, request)))
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedAnswer]:
         return self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()
+
+    def _permit(self, request: Request) -> None:
+        if not self._election.leads:
+            raise Disconnected(f"{request.place}: not sent, the lease {self._election.name} is not ours")

@@ -11,7 +11,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,14 +42,23 @@ _PORTS = {"http": 80, "https": 443}
 _NOT_IN_A_PATH = re.compile(r"[^!-~]")
 
 
+def _at_any_time() -> None:
+    """Most requests may go whenever their turn comes."""
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """What is asked, complete. `path` carries the query; `timeout` is for the whole answer, also of a stream."""
+    """What is asked, complete. `path` carries the query; `timeout` is for the whole answer, also of a stream.
+
+    `permit` is called when the request is about to go, which may be long after it was handed over: it raises where
+    that may no longer be.
+    """
 
     method: str
     path: str
     body: bytes = b""
     headers: Mapping[str, str] = _NO_HEADERS
     timeout: float = USUAL_SECONDS
+    permit: Callable[[], None] = _at_any_time
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -184,15 +193,16 @@ class HttpTransport:
     async def _ask(self, request: Request, token: str, deadline: float) -> Answer:
         data = self._encode(request, token)
         try:
-            return await self._exchange(data, self._take_kept() or await self._connect(deadline), deadline)
+            return await self._exchange(request, data, self._take_kept() or await self._connect(deadline), deadline)
         except Broken as error:
             # The server let go of a connection while it was not in use. To read again is always safe.
             if request.writes or not error.untouched:
                 raise
-            return await self._exchange(data, await self._connect(deadline), deadline)
+            return await self._exchange(request, data, await self._connect(deadline), deadline)
 
-    async def _exchange(self, data: bytes, connection: Connection, deadline: float) -> Answer:
+    async def _exchange(self, request: Request, data: bytes, connection: Connection, deadline: float) -> Answer:
         try:
+            request.permit()
             connection.request(data, deadline=deadline)
             body = await connection.whole()
             return Answer(connection.status, connection.headers, body)
