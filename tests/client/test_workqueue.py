@@ -63,6 +63,22 @@ def test_an_earlier_wish_beats_a_later_timer() -> None:
     assert run_virtually(work()) == 5
 
 
+def test_what_would_be_looked_at_later_can_be_looked_at_now_and_as_urgently() -> None:
+    async def work() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("late", 3600.0)
+        queue.add_after("told", 7200.0, Urgency.TOLD)
+        queue.add_after("awaited", 10.0, Urgency.AWAITED)
+        queue.hasten()
+        assert [await queue.get() for _ in range(3)] == ["awaited", "late", "told"]
+        for key in ("awaited", "late", "told"):
+            queue.done(key)
+        await asyncio.sleep(10_000)
+        assert len(queue) == 0, "each has had its turn"
+
+    run_virtually(work())
+
+
 def test_forgetting_starts_the_delays_anew() -> None:
     async def work() -> None:
         queue: WorkQueue[str] = WorkQueue()

@@ -88,6 +88,11 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay, self._busy.get(key, Urgency.USUAL))
         return float(delay)
 
+    def hasten(self) -> None:
+        """Have everything looked at now that would be later."""
+        for key, timer in list(self._timers.items()):
+            self.add(key, timer.urgency)
+
     def forget(self, key: K) -> None:
         """The work succeeded: the next failure starts from the shortest delay again."""
         self._failures.pop(key, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from hekla.api.batch import SCHEDULER_NAME
 from hekla.client.lease import Election
@@ -19,6 +19,7 @@ from hekla.controllers.job.controller import JobController
 from hekla.controllers.jobflow import JobFlowController
 from hekla.controllers.jobtemplate import JobTemplateController
 from hekla.controllers.metrics import ControllerMetrics
+from hekla.controllers.moved_clock import watch_clock
 from hekla.controllers.podgroup import PodGroupController
 from hekla.controllers.queue import QueueController
 from hekla.controllers.runner import Runner
@@ -83,9 +84,16 @@ async def run(
         tasks.create_task(recorder.run())
         if QUEUES in wanted:
             queues.start()
-        for runner in (runner for name, group in runners.items() if name in wanted for runner in group):
+        at_work = [runner for name, group in runners.items() if name in wanted for runner in group]
+        for runner in at_work:
             tasks.create_task(runner.run())
+        tasks.create_task(watch_clock(clock, lambda: _hasten(at_work)))
         if QUEUES in wanted:
             await queues.settled()
         if ready is not None:
             ready()
+
+
+def _hasten(runners: Iterable[Runner]) -> None:
+    for runner in runners:
+        runner.hasten()

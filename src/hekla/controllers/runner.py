@@ -64,6 +64,10 @@ class Runner:
     def enqueue_after(self, key: Key, seconds: float) -> None:
         self._queue.add_after(key, seconds)
 
+    def hasten(self) -> None:
+        """Have every key looked at now that waits for its time."""
+        self._queue.hasten()
+
     def wrote(self, key: Key, informer: Informer, obj: Obj) -> None:
         """`obj`, as the server answered, was written for `key`: wait until `informer` has come that far."""
         revision = revision_of(obj)
