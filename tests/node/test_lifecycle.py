@@ -92,6 +92,12 @@ def test_a_clock_set_back_does_not_lengthen_the_back_off() -> None:
     assert steps(a_pod("Always"), ran("main", 1, 1, ago=-3600)).wake_after == 10
 
 
+def test_a_clock_that_stays_behind_does_not_keep_a_container_that_has_rested_from_starting() -> None:
+    pod, runtime = a_pod("Always"), PodRuntime({"main": ran("main", 1, 1, ago=-3600)})
+    assert next_steps(pod, runtime, NOW, lambda _: 4.0).wake_after == 6
+    assert next_steps(pod, runtime, NOW, lambda _: 10.0).start == ("main",)
+
+
 def test_the_shorter_grace_of_a_second_delete_counts() -> None:
     pod = a_pod()
     assert grace_seconds(pod) == 30

@@ -6,6 +6,7 @@ restart policy with a back-off that starts at nothing, then 10 s, doubling to 30
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -34,7 +35,11 @@ class Steps:
     finished: bool = False
 
 
-def next_steps(pod: Obj, runtime: PodRuntime, now: datetime) -> Steps:
+Rested = Callable[[ContainerRuntime], float]
+
+
+def next_steps(pod: Obj, runtime: PodRuntime, now: datetime, rested: Rested = lambda _: 0.0) -> Steps:
+    """`rested`: for how many seconds one whose last attempt has ended was seen to wait, whatever the clock says."""
     if runtime.failed is not None:
         return Steps(finished=True)
     # 1. Init containers, one after the other; a sidecar only needs to have been started.
@@ -43,7 +48,7 @@ def next_steps(pod: Obj, runtime: PodRuntime, now: datetime) -> Steps:
     for container in init_containers(pod):
         state = _state(runtime, container)
         if is_sidecar(container):
-            _plan_start(state, starts, waits, now, "Always")
+            _plan_start(state, starts, waits, now, rested, "Always")
             if state.last is None or (state.running and not state.health.started):
                 return _steps(starts, waits)
             continue
@@ -53,14 +58,14 @@ def next_steps(pod: Obj, runtime: PodRuntime, now: datetime) -> Steps:
             return _steps(starts, waits)
         if _gives_up(state, restart_policy(pod)):
             return Steps(finished=True)
-        _plan_start(state, starts, waits, now, "OnFailure")
+        _plan_start(state, starts, waits, now, rested, "OnFailure")
         return _steps(starts, waits)
     # 2. Main containers, all together.
     states = [_state(runtime, container) for container in main_containers(pod)]
     if all(_is_over(state, restart_policy(pod)) for state in states):
         return Steps(finished=True)
     for state in states:
-        _plan_start(state, starts, waits, now, restart_policy(pod))
+        _plan_start(state, starts, waits, now, rested, restart_policy(pod))
     return _steps(starts, waits)
 
 
@@ -115,23 +120,25 @@ def _gives_up(state: ContainerRuntime, policy: str) -> bool:
     return policy == "Never" and state.last is not None and not state.running
 
 
-def _plan_start(state: ContainerRuntime, starts: list[str], waits: list[float], now: datetime, policy: str) -> None:
+def _plan_start(
+    state: ContainerRuntime, starts: list[str], waits: list[float], now: datetime, rested: Rested, policy: str
+) -> None:
     if state.running or _is_over(state, policy):
         return
-    wait = _wait_before_start(state, now)
+    wait = _wait_before_start(state, now, rested)
     if wait <= 0:
         starts.append(state.name)
     else:
         waits.append(wait)
 
 
-def _wait_before_start(state: ContainerRuntime, now: datetime) -> float:
+def _wait_before_start(state: ContainerRuntime, now: datetime, rested: Rested) -> float:
     if state.last is None or state.last.exit is None or not state.last.exit.get("finishedAt"):
         return 0.0
     longest = back_off(state)
     due = parse_timestamp(state.last.exit["finishedAt"]) + timedelta(seconds=longest)
     # A clock set back must not make it wait longer than it was told.
-    return min((due - now).total_seconds(), longest)
+    return min((due - now).total_seconds(), longest - rested(state))
 
 
 def _steps(starts: list[str], waits: list[float]) -> Steps:

@@ -63,6 +63,7 @@ class Worker:
         self._runtime = PodRuntime()
         self._wake = asyncio.Event()
         self._retries: dict[str, tuple[int, float]] = {}  # container: failures, not before (monotonic)
+        self._rests: dict[str, tuple[int, float]] = {}  # container: its last attempt, over since (monotonic)
         self._stopping: set[str] = set()  # containers that end because we end them
         self._reporter = Reporter(context, self._current)
         self._starter = Starter(context, self._directory)
@@ -187,7 +188,7 @@ class Worker:
             deadline = lifecycle.deadline(self._pod, self._started_at(now))
             if deadline is not None and now >= deadline and self._runtime.failed is None:
                 self._fail(Reason.DEADLINE, "Pod was active on the node longer than the specified deadline")
-            steps = lifecycle.next_steps(self._pod, self._runtime, now)
+            steps = lifecycle.next_steps(self._pod, self._runtime, now, self._rested)
             if steps.finished:
                 return
             self._wake.clear()
@@ -222,6 +223,13 @@ class Worker:
         failures = self._retries.get(name, (0, 0.0))[0]
         delay = min(_FIRST_RETRY * 2 ** min(failures, 10), _LONGEST_RETRY)
         self._retries[name] = (failures + 1, self._context.clock.monotonic() + delay)
+
+    def _rested(self, container: ContainerRuntime) -> float:
+        """Seconds since its last attempt was first found to be over."""
+        moment, last = self._context.clock.monotonic(), container.last.number if container.last is not None else -1
+        if self._rests.get(container.name, (-1, 0.0))[0] != last:
+            self._rests[container.name] = (last, moment)
+        return moment - self._rests[container.name][1]
 
     def _next_retry(self, names: tuple[str, ...]) -> float | None:
         times = [self._retries[name][1] for name in names if name in self._retries]
