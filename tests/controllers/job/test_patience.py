@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -65,5 +68,22 @@ def test_b34_loading_a_plugin_may_take_longer() -> None:
     async def main() -> None:
         with Patience(stage.clock, 0.05).calling("a", loading=True):
             time.sleep(0.1)
+
+    perform(main)
+
+
+def test_b34_a_knock_while_a_call_begins_or_ends_is_not_the_callers() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        patience = Patience(stage.clock)
+        calling: Any = patience.calling("a")
+        with calling:
+            knock = signal.getsignal(signal.SIGALRM)
+            assert callable(knock)
+            # Where the alarm is about to be taken back, an exception would leave it set, for others to hear.
+            knock(signal.SIGALRM, calling.gen.gi_frame)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+        knock(signal.SIGALRM, sys._getframe())
 
     perform(main)
