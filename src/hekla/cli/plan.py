@@ -37,8 +37,8 @@ from hekla.cli.rehearse import (
 from hekla.cli.submit import check_documents, create_document, only_job
 from hekla.cli.what_helps import print_remedies, rehearse_timed, remedies_for
 from hekla.client.rest import Client
+from hekla.controllers.job.configured import configured_plugins
 from hekla.controllers.job.model import read_job
-from hekla.controllers.job.plugin import configured_plugins
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.errors import Forbidden
 from hekla.scheduler.config import Config

@@ -9,8 +9,8 @@ from hekla.api.meta import name_of, timestamp
 from hekla.cli.render import build_shaped_pod
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
+from hekla.controllers.job.configured import Configured
 from hekla.controllers.job.model import Job, Task
-from hekla.controllers.job.plugin import Configured
 
 
 async def planned_pods(client: Client, job: Job, tasks: Iterable[Task], plugins: list[Configured]) -> list[Obj]:

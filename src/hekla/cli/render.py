@@ -15,8 +15,9 @@ from hekla.cli.manifest import BadFile, Document, read_manifest
 from hekla.cli.output import print_document
 from hekla.cli.parameters import output_option
 from hekla.cli.submit import check_documents, create_document, only_job
+from hekla.controllers.job.configured import Configured, configured_plugins
 from hekla.controllers.job.model import Job, Task, read_job
-from hekla.controllers.job.plugin import Configured, Wanted, configured_plugins
+from hekla.controllers.job.plugin import Wanted
 from hekla.controllers.job.podgroup import build_pod_group
 from hekla.controllers.job.pods import build_pod
 from hekla.controllers.job.volumes import claims_of, with_claim_names

@@ -19,8 +19,8 @@ from hekla.cli.rehearse import decision_about, rehearse_with
 from hekla.cli.remedies import MENDABLE, find_remedies
 from hekla.client.rest import Client
 from hekla.clock import Clock, SystemClock
+from hekla.controllers.job.configured import configured_plugins
 from hekla.controllers.job.model import read_job
-from hekla.controllers.job.plugin import configured_plugins
 from hekla.errors import HeklaError
 from hekla.log import silenced
 from hekla.scheduler.config import Config

@@ -32,13 +32,14 @@ from hekla.clock import Clock
 from hekla.controllers.belongings import Lost
 from hekla.controllers.job import attempt, first_status
 from hekla.controllers.job.commands import JobCommands
+from hekla.controllers.job.configured import recorded_plugins
 from hekla.controllers.job.groundwork import Ground, Groundwork
 from hekla.controllers.job.lifecycle import KILL_PHASES, Operation, next_phase, operation
 from hekla.controllers.job.model import Job, Pod, read_job
 from hekla.controllers.job.news import group_judged, group_moved, job_moved
 from hekla.controllers.job.orders import Order, Waiting, converges, decide
 from hekla.controllers.job.patience import Patience
-from hekla.controllers.job.plugin import PluginRefused, recorded_plugins
+from hekla.controllers.job.plugin import PluginRefused
 from hekla.controllers.job.podgroup import is_disowned
 from hekla.controllers.job.podindex import PodIndex
 from hekla.controllers.job.podmaker import PodMaker

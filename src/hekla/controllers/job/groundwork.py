@@ -19,11 +19,12 @@ from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.controllers.belongings import Lost
+from hekla.controllers.job.configured import Configured, plugins_at_hand
 from hekla.controllers.job.kubelets import Kubelets
 from hekla.controllers.job.model import Job, Pod
 from hekla.controllers.job.objects import NotOurs, ObjectKeeper
 from hekla.controllers.job.patience import Patience
-from hekla.controllers.job.plugin import Configured, PluginRefused, Wanted, plugins_at_hand
+from hekla.controllers.job.plugin import PluginRefused, Wanted
 from hekla.controllers.job.podgroup import build_pod_group, outdated_notes, pending_message, spec_patch
 from hekla.controllers.job.scene import Scene
 from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims, with_claim_names

@@ -9,8 +9,8 @@ from datetime import datetime
 from hekla.api.batch import EVICTED_AT
 from hekla.api.kinds import Obj
 from hekla.api.meta import name_of, timestamp
+from hekla.controllers.job.configured import Configured
 from hekla.controllers.job.model import Job, Task
-from hekla.controllers.job.plugin import Configured
 from hekla.controllers.job.pods import PodTemplate
 
 
