@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from hekla.client.breath import Breath
 from hekla.client.http1 import Broken, Connection
 from hekla.client.tokens import TokenSource
 from hekla.client.turns import Turns
@@ -128,6 +129,7 @@ class HttpTransport:
         self._tokens = tokens
         self._fixed = _line("Host", url.netloc.rpartition("@")[2])
         self._turns = Turns(connections)
+        self._breath = Breath(connections, lambda: self._turns.awaited)
         self._kept: list[Connection] = []
         self._open: set[Connection] = set()
 
@@ -135,10 +137,12 @@ class HttpTransport:
         try:
             deadline = asyncio.get_running_loop().time() + request.timeout
             if not self._turns.take_at_once():
+                self._breath.crowd()
                 await self._turns.take(deadline)
             try:
                 return await self._send_with_token(request, deadline)
             finally:
+                self._breath.answered()
                 self._turns.give_back()
         except (OSError, TimeoutError) as error:
             raise self._disconnected(request, error) from error

@@ -20,6 +20,11 @@ class Turns:
         self._line: deque[_Waiting] = deque()
         self._alarm = Alarm(self._look_at_time)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits for a turn."""
+        return bool(self._line)
+
     def take_at_once(self) -> bool:
         """Take a turn if one is free: then nobody waits. Whoever has a turn must `give_back` it."""
         if not self._free:
