@@ -274,3 +274,18 @@ def test_what_a_worker_was_woken_for_who_stops_then_goes_to_another() -> None:
         return await second
 
     assert run_virtually(work()) == "a"
+
+
+def test_what_is_to_be_looked_at_later_is_so_though_it_is_to_be_told_before() -> None:
+    async def work() -> list[tuple[float, bool]]:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a", Urgency.TOLD)
+        queue.add_after("a", 5)
+        found = []
+        for _ in range(2):
+            key = await queue.get()
+            found.append((asyncio.get_running_loop().time(), queue.has_only_to_be_told(key)))
+            queue.done(key)
+        return found
+
+    assert run_virtually(work()) == [(0.0, True), (5.0, False)]

@@ -15,8 +15,10 @@ from hekla.api.meta import Key, key_of, revision_of
 from hekla.client.informer import Informer
 from hekla.client.rest import Client
 from hekla.client.transport import Answer
-from hekla.controllers.runner import Reconcile, Runner
+from hekla.controllers.runner import Reconcile, Runner, Tell
+from hekla.errors import Conflict
 from tests.apiserver.rig import Rig, config_map, with_server
+from tests.integration.virtual_loop import run_virtually
 from tests.transports import Disturbed
 
 KEY = Key("default", "ours")
@@ -93,9 +95,13 @@ def test_what_a_look_wrote_itself_brings_no_other_look(first: Look, looks: int) 
 
 async def look_for_a_while(reconcile: Reconcile) -> None:
     runner = Runner("test", reconcile)
+    runner.enqueue(KEY)
+    await run_for_a_while(runner)
+
+
+async def run_for_a_while(runner: Runner) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(runner.run())
-        runner.enqueue(KEY)
         await asyncio.sleep(CALM_SECONDS)
         running.cancel()
 
@@ -141,3 +147,43 @@ def test_what_vanished_during_a_look_is_no_fault_unless_it_stays_so(
     with caplog.at_level(logging.WARNING, logger="hekla"):
         with_server(scenario)
     assert sum("reconcile failed" in record.message for record in caplog.records) == warnings
+
+
+async def tell_well() -> None:
+    pass
+
+
+async def tell_of_what_has_changed() -> None:
+    raise Conflict("it has changed")
+
+
+@pytest.mark.parametrize(
+    ("looks_asked_for", "tell", "done"),
+    [
+        (0, tell_well, ["told"]),
+        (1, tell_well, ["looked"]),
+        (0, tell_of_what_has_changed, ["told", "looked"]),
+    ],
+)
+def test_what_a_look_left_to_be_told_is_told_unless_there_is_another_look(
+    looks_asked_for: int, tell: Tell, done: list[str]
+) -> None:
+    async def work() -> list[str]:
+        seen: list[str] = []
+
+        async def reconcile(key: Key) -> float | None:
+            seen.append("looked")
+            return None
+
+        async def note_and_tell() -> None:
+            seen.append("told")
+            await tell()
+
+        runner = Runner("test", reconcile)
+        runner.tell_last(KEY, note_and_tell)
+        for _ in range(looks_asked_for):
+            runner.enqueue(KEY)
+        await run_for_a_while(runner)
+        return seen
+
+    assert run_virtually(work()) == done

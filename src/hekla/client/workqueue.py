@@ -64,7 +64,7 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key, urgency)
             return
-        if key in self._waiting:
+        if self._waiting.get(key, sys.maxsize) <= urgency:
             return
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
@@ -121,6 +121,10 @@ class WorkQueue(Generic[K]):
         more, self._told_at_a_time = told_at_a_time - self._told_at_a_time, told_at_a_time
         for _ in range(min(more, len(self._idle))):
             self._wake_worker()
+
+    def has_only_to_be_told(self, key: K) -> bool:
+        """Whether the key is worked on for nothing more urgent than that."""
+        return self._busy[key] is Urgency.TOLD
 
     def close(self) -> None:
         """Cancel all timers."""

@@ -27,6 +27,7 @@ log = get_logger("controllers")
 _LOOK_AGAIN_SECONDS = 5.0
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
+Tell = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -54,12 +55,18 @@ class Runner:
         self._queue: WorkQueue[Key] = WorkQueue(told_at_a_time=told_at_a_time)
         self._unseen: dict[Key, _Unseen] = {}
         self._held_back: set[Key] = set()
+        self._to_tell: dict[Key, Tell] = {}
         # What came for a key while it was looked at, and is not known to be that look's own doing.
         self._came: dict[Key, set[tuple[Informer, int]]] = {}
 
     def enqueue(self, key: Key, urgency: Urgency = Urgency.USUAL) -> None:
         """Have the key looked at."""
         self._queue.add(key, urgency)
+
+    def tell_last(self, key: Key, tell: Tell) -> None:
+        """Have `tell` write what a look has found when nothing else waits. A look before that makes it needless."""
+        self._to_tell[key] = tell
+        self._queue.add(key, Urgency.TOLD)
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
         self._queue.add_after(key, seconds)
@@ -121,7 +128,11 @@ class Runner:
                 self._queue.done(key)
 
     async def _look(self, key: Key) -> None:
-        if self._has_unseen(key):
+        tell = self._to_tell.pop(key, None)
+        if tell is not None and not self._queue.has_only_to_be_told(key):
+            tell = None
+        # What has only to be told was decided before.
+        if tell is None and self._has_unseen(key):
             # What we wait for brings the key back, or, where it came with a list, the timer does.
             self._held_back.add(key)
             self._queue.add_after(key, _LOOK_AGAIN_SECONDS)
@@ -129,7 +140,7 @@ class Runner:
         self._held_back.discard(key)
         came = self._came[key] = set()
         try:
-            again = await self._reconcile(key)
+            again = await (self._reconcile(key) if tell is None else tell())
         except Conflict as error:
             log.debug("changed meanwhile", controller=self._name, key=key, error=error)
             self._queue.retry(key)

@@ -241,11 +241,11 @@ class JobController:
         if after.phase != JobPhase.PENDING:
             # Pods that were made before, and not heard of yet, may run already.
             job = (await self._begun(scene)).job
+        records = {**self._plugin_records(job), **{RECORD + name: name for name in ground.claims}}
+        status = new_status(job, counts, after.phase, records, min_available=gang)
         if made.created and first_status.may_be_told_last(job) and not await self._client.offers_batches():
-            self.runner.enqueue(job.key, Urgency.TOLD)
+            self.runner.tell_last(job.key, lambda: self._write.status_if_new(job, status))
         else:
-            records = {**self._plugin_records(job), **{RECORD + name: name for name in ground.claims}}
-            status = new_status(job, counts, after.phase, records, min_available=gang)
             await self._write.status_if_new(job, status)
         if made.created and answers_waiting_pods(job):
             # From now on they wait, and nothing else may happen that has somebody look until when.
