@@ -7,7 +7,10 @@ empty list or map, but not an empty object (`emptyDir: {}`), which is a wish. Am
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from hekla.api.duration import canonical_duration
 from hekla.api.kinds import Obj
@@ -62,12 +65,18 @@ def job_spec_as_stored(spec: Obj) -> Obj:
 
 
 def pod_spec_as_stored(spec: Obj) -> Obj:
-    """A pod's spec as upstream's controllers send it: what cannot be read stays, for a server to refuse."""
-    try:
-        stored: Obj = as_stored(spec)
-    except ValueError:
-        return dict(spec)
+    """A copy of a pod's spec as upstream's controllers send it: what cannot be read stays, for a server to refuse."""
+    stored: Obj = msgspec.json.decode(_encoded_as_stored(msgspec.json.encode(spec)))
     return stored
+
+
+@lru_cache(maxsize=256)
+def _encoded_as_stored(encoded: bytes) -> bytes:
+    """Who runs thousands of small jobs writes the same into most of them."""
+    try:
+        return msgspec.json.encode(as_stored(msgspec.json.decode(encoded)))
+    except ValueError:
+        return encoded
 
 
 def task_as_stored(given: Obj) -> Obj:
