@@ -19,12 +19,12 @@ from hekla.controllers.job.controller import JobController
 from hekla.controllers.jobflow import JobFlowController
 from hekla.controllers.jobtemplate import JobTemplateController
 from hekla.controllers.metrics import ControllerMetrics
-from hekla.controllers.moved_clock import watch_clock
 from hekla.controllers.podgroup import PodGroupController
 from hekla.controllers.queue import QueueController
 from hekla.controllers.runner import Runner
 from hekla.controllers.sources import Sources
 from hekla.metrics import serving_metrics, tell_whether_leading
+from hekla.moved_clock import watch_clock
 
 COMPONENT = "vc-controller-manager"
 

@@ -19,6 +19,7 @@ from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.log import get_logger
+from hekla.moved_clock import watch_clock
 from hekla.node.api_relay import ApiRelay
 from hekla.node.cleanup import SweepReport, end_pod, sweep
 from hekla.node.context import NodeContext
@@ -77,6 +78,7 @@ async def run(
         # 4. Watch the pods of this node; everything that was here before is taken back or cleared away.
         agent = Agent(context, tasks)
         await agent.start()
+        tasks.create_task(watch_clock(clock, agent.look_again))
         tasks.create_task(keeper.run())
         if settings.departed is not None:
             departed = DepartedPods(client, settings.data_dir, settings.departed, keeper.look, rng)
@@ -116,6 +118,10 @@ class Agent:
         settings = self._context.settings
         keeper = StorageKeeper(settings.data_dir, self._workers.values, settings.storage_period)
         self._tasks.create_task(keeper.run())
+
+    def look_again(self) -> None:
+        for worker in self._workers.values():
+            worker.look_again()
 
     def _hear(self, update: Update) -> None:
         uid = uid_of(update.obj)

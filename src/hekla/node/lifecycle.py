@@ -69,10 +69,10 @@ def next_steps(pod: Obj, runtime: PodRuntime, now: datetime, rested: Rested = la
     return _steps(starts, waits)
 
 
-def deadline(pod: Obj, started_at: datetime) -> datetime | None:
-    """When the pod must have ended, if its spec says so."""
+def time_left(pod: Obj, active_for: float) -> float | None:
+    """Seconds until a pod that has been active for so many must have ended, if its spec says so."""
     seconds = pod["spec"].get("activeDeadlineSeconds")
-    return None if seconds is None else started_at + timedelta(seconds=float(seconds))
+    return None if seconds is None else float(seconds) - active_for
 
 
 def grace_seconds(pod: Obj) -> float:

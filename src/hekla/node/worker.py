@@ -64,6 +64,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._retries: dict[str, tuple[int, float]] = {}  # container: failures, not before (monotonic)
         self._rests: dict[str, tuple[int, float]] = {}  # container: its last attempt, over since (monotonic)
+        self._active_since = 0.0  # monotonic
         self._stopping: set[str] = set()  # containers that end because we end them
         self._reporter = Reporter(context, self._current)
         self._starter = Starter(context, self._directory)
@@ -95,8 +96,13 @@ class Worker:
             self._pod = pod
         self._wake.set()
 
+    def look_again(self) -> None:
+        """The machine has slept, or the clock was set: what is waited for may be due."""
+        self._wake.set()
+
     async def run(self) -> None:
         """Until the pod's object is gone and nothing of it is left. Cancelling leaves the pod running."""
+        self._active_since = self._start_of_activity()
         async with asyncio.TaskGroup() as self._tasks:
             reporting = self._tasks.create_task(self._reporter.run())
             refreshing = self._tasks.create_task(self._refresher.run())
@@ -184,18 +190,15 @@ class Worker:
 
     async def _run_containers(self) -> None:
         while not (self._gone or is_deleting(self._pod)):
-            now = self._now()
-            deadline = lifecycle.deadline(self._pod, self._started_at(now))
-            if deadline is not None and now >= deadline and self._runtime.failed is None:
+            left = lifecycle.time_left(self._pod, self._context.clock.monotonic() - self._active_since)
+            if left is not None and left <= 0 and self._runtime.failed is None:
                 self._fail(Reason.DEADLINE, "Pod was active on the node longer than the specified deadline")
-            steps = lifecycle.next_steps(self._pod, self._runtime, now, self._rested)
+            steps = lifecycle.next_steps(self._pod, self._runtime, self._now(), self._rested)
             if steps.finished:
                 return
             self._wake.clear()
             if not await self._start_due(steps.start):
-                waits = [steps.wake_after, self._next_retry(steps.start)]
-                if deadline is not None:
-                    waits.append((deadline - now).total_seconds())
+                waits = [steps.wake_after, self._next_retry(steps.start), left]
                 await self._sleep(min((wait for wait in waits if wait is not None), default=None))
 
     async def _start_due(self, names: tuple[str, ...]) -> bool:
@@ -385,9 +388,10 @@ class Worker:
         self._context.recorder.event(self._pod, WARNING, str(reason), message)
         self._reporter.changed()
 
-    def _started_at(self, now: datetime) -> datetime:
-        text = (self._pod.get("status") or {}).get("startTime")
-        return parse_timestamp(text) if text else now
+    def _start_of_activity(self) -> float:
+        """Of a pod of earlier agents only the time of day is known; from here on no setting of the clock counts."""
+        text, moment = (self._pod.get("status") or {}).get("startTime"), self._context.clock.monotonic()
+        return moment - max(0.0, (self._now() - parse_timestamp(text)).total_seconds()) if text else moment
 
     async def _until(self, condition: object) -> None:
         assert callable(condition)

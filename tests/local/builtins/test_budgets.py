@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from hekla.api.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET
 from tests.apiserver.budget_cases import CASES, LABELS, Case, budget, define_owners, evict, set_up, status_of
 from tests.apiserver.quota_cases import pod
 from tests.apiserver.rig import Rig
+from tests.integration.faults import WrongClock
 from tests.local.builtins.test_furnishing import with_builtins
 
 QUIET = 5.0
@@ -80,6 +82,23 @@ def test_a_pod_that_was_evicted_and_is_still_there_is_counted_again_after_a_whil
         assert "disruptedPods" not in found["status"]
 
     with_builtins(script)
+
+
+def test_a_pod_that_was_evicted_is_counted_again_as_soon_as_the_machine_wakes_that_slept_meanwhile() -> None:
+    clock = WrongClock()
+
+    async def script(rig: Rig) -> None:
+        await make_pods(rig, "a", "b")
+        await rig.client.create(POD_DISRUPTION_BUDGET, budget({"minAvailable": 1}))
+        assert await allowed(rig) == 1
+        found = await rig.client.get(POD_DISRUPTION_BUDGET, "b", HERE)
+        noted = {**found["status"], "disruptionsAllowed": 0, "disruptedPods": {"a": "2030-01-01T00:00:09Z"}}
+        await rig.client.update_status(POD_DISRUPTION_BUDGET, {**found, "status": noted})
+        assert await allowed(rig) == 0
+        clock.set(timedelta(hours=1))
+        assert await allowed(rig) == 1
+
+    with_builtins(script, clock=clock)
 
 
 def test_another_pod_of_the_same_name_is_none_that_was_evicted() -> None:

@@ -8,15 +8,16 @@ import random
 from collections.abc import Awaitable, Callable
 
 from hekla.api.kinds import CONFIG_MAP, NAMESPACE, POD, SERVICE_ACCOUNT
+from hekla.clock import Clock
 from hekla.local import builtins
 from tests.apiserver.rig import Rig, pod, with_server
 
 QUIET = 30.0
 
 
-def with_builtins(script: Callable[[Rig], Awaitable[None]], root_ca: str = "CA") -> None:
+def with_builtins(script: Callable[[Rig], Awaitable[None]], root_ca: str = "CA", clock: Clock | None = None) -> None:
     async def main(rig: Rig) -> None:
-        work = builtins.run(rig.client, clock=rig.clock, rng=random.Random(2), root_ca=root_ca)
+        work = builtins.run(rig.client, clock=clock or rig.clock, rng=random.Random(2), root_ca=root_ca)
         running = asyncio.create_task(work)
         try:
             await script(rig)

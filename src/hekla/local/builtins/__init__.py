@@ -23,6 +23,7 @@ from hekla.local.builtins.furnishing import FurnishingController
 from hekla.local.builtins.garbage import GarbageCollector
 from hekla.local.builtins.namespaces import NamespaceController
 from hekla.local.builtins.quotas import QuotaController
+from hekla.moved_clock import watch_clock
 
 
 async def run(
@@ -39,5 +40,8 @@ async def run(
         group.create_task(FurnishingController(client, root_ca, rng=rng).run())
         group.create_task(ClaimController(client, volumes, rng=rng).run())
         group.create_task(EndpointController(client, rng=rng).run())
-        group.create_task(QuotaController(client, clock=clock, rng=rng).run())
-        group.create_task(BudgetController(client, clock=clock, rng=rng).run())
+        quotas = QuotaController(client, clock=clock, rng=rng)
+        budgets = BudgetController(client, clock=clock, rng=rng)
+        for timed in (quotas, budgets):
+            group.create_task(timed.run())
+            group.create_task(watch_clock(clock, timed.hasten))

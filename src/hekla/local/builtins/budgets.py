@@ -68,6 +68,10 @@ class BudgetController:
         finally:
             self._queue.close()
 
+    def hasten(self) -> None:
+        """Look now at what waits for its time."""
+        self._queue.hasten()
+
     async def _reconcile(self, group: asyncio.TaskGroup, key: Key) -> None:
         if not self._budgets.all():
             self._let_pods_be()

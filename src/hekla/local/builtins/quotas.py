@@ -57,6 +57,10 @@ class QuotaController:
         finally:
             self._queue.close()
 
+    def hasten(self) -> None:
+        """Look now at what waits for its time."""
+        self._queue.hasten()
+
     async def _reconcile(self, group: asyncio.TaskGroup, key: Key) -> None:
         obj = self._quotas.get(key.name, key.namespace)
         if obj is None:

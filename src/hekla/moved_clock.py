@@ -12,7 +12,7 @@ from collections.abc import Callable
 from hekla.clock import Clock
 from hekla.log import get_logger
 
-log = get_logger("controllers")
+log = get_logger("clock")
 
 _LOOK_EVERY_SECONDS = 5.0
 # Less is made good by looking again, and a busy loop's own time is late by as much.
