@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 
+import pytest
+
 from hekla.api.kinds import EVENT, Obj
 from hekla.api.meta import revision_of
 from hekla.client.recorder import NORMAL, WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.client.transport import Answer, Request, Transport
 from hekla.clock import LoopClock
+from hekla.errors import Disconnected, ServiceUnavailable
 from tests.apiserver.rig import Rig, with_server
-from tests.client.test_many import Counting
+from tests.transports import Counting, refusal
 
 
 def about(name: str) -> Obj:
@@ -162,5 +165,103 @@ def test_one_that_is_refused_does_not_stop_the_others() -> None:
         await asyncio.sleep(1)
         assert await told(rig) == {"p": 1}
         task.cancel()
+
+    with_server(scenario)
+
+
+class Outage(Counting):
+    """The server is away: requests are lost on their way there, or their answers on the way back."""
+
+    def __init__(self, inner: Transport, lost: str = "", *, batches: bool = True) -> None:
+        super().__init__(inner, batches=batches)
+        self.lost = lost
+        self.back = asyncio.Event()
+
+    async def send(self, request: Request) -> Answer:
+        if self.lost == "silent":
+            await self.back.wait()
+        if self.lost == "refused":
+            return refusal(ServiceUnavailable("not now"))
+        if self.lost == "before":
+            raise Disconnected("nobody there")
+        answer = await super().send(request)
+        if self.lost == "after":
+            raise Disconnected("cut off")
+        return answer
+
+
+@pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.parametrize("lost", ["before", "after", "refused"])
+def test_what_is_said_while_the_server_is_away_is_written_when_it_is_back(lost: str, batches: bool) -> None:
+    async def scenario(rig: Rig) -> None:
+        outage = Outage(rig.client.transport, batches=batches)
+        recorder = Recorder(Client(outage), "test", clock=LoopClock(), rng=random.Random(1))
+        task = asyncio.create_task(recorder.run())
+        recorder.event(about("before"), NORMAL, "Said", "now")
+        await asyncio.sleep(1)
+        outage.lost = lost
+        for _ in range(3):
+            recorder.event(about("before"), NORMAL, "Said", "now")
+            for word in ("first", "second"):
+                for name in ("p", "q"):
+                    recorder.event(about(name), NORMAL, "Said", word)
+            await asyncio.sleep(40)
+        outage.lost = ""
+        await asyncio.sleep(10)
+        events = sorted((await rig.client.list(EVENT)).items, key=revision_of)
+        counts = {(event["involvedObject"]["name"], event["message"]): event["count"] for event in events}
+        assert counts == {("before", "now"): 4, **{(name, word): 3 for name in "pq" for word in ("first", "second")}}
+        for name in ("p", "q"):
+            said = [event["message"] for event in events if event["involvedObject"]["name"] == name]
+            assert said == ["first", "second"]
+        task.cancel()
+
+    with_server(scenario)
+
+
+def test_of_what_is_said_while_the_server_is_away_for_long_the_newest_is_kept() -> None:
+    async def scenario(rig: Rig) -> None:
+        outage = Outage(rig.client.transport, "before")
+        recorder = Recorder(Client(outage), "test", clock=LoopClock(), rng=random.Random(1))
+        task = asyncio.create_task(recorder.run())
+        for number in range(10_300):
+            recorder.event(about(f"p{number}"), NORMAL, "Said", "now")
+            if number == 5_000:
+                await asyncio.sleep(5)
+        await asyncio.sleep(5)
+        outage.lost = ""
+        await asyncio.sleep(30)
+        assert set(await told(rig)) == {f"p{number}" for number in range(300, 10_300)}
+        task.cancel()
+
+    with_server(scenario)
+
+
+def test_the_end_does_not_wait_for_a_server_that_is_away() -> None:
+    async def scenario(rig: Rig) -> None:
+        for lost, most in (("before", 0.1), ("silent", 1.0)):
+            outage = Outage(rig.client.transport, lost)
+            recorder = Recorder(Client(outage), "test", clock=LoopClock(), rng=random.Random(1))
+            recorder.event(about("p"), NORMAL, "Said", "now")
+            began = asyncio.get_running_loop().time()
+            await recorder.flush()
+            assert asyncio.get_running_loop().time() - began <= most
+
+    with_server(scenario)
+
+
+@pytest.mark.parametrize("lost", ["before", "silent"])
+def test_at_the_end_what_waits_for_the_server_is_written_if_it_is_back(lost: str) -> None:
+    async def scenario(rig: Rig) -> None:
+        outage = Outage(rig.client.transport, lost)
+        recorder = Recorder(Client(outage), "test", clock=LoopClock(), rng=random.Random(1))
+        task = asyncio.create_task(recorder.run())
+        recorder.event(about("p"), NORMAL, "Said", "now")
+        await asyncio.sleep(20.5)
+        task.cancel()
+        await asyncio.wait([task])
+        outage.lost = ""
+        await recorder.flush()
+        assert await told(rig) == {"p": 1}
 
     with_server(scenario)

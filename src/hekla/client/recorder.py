@@ -1,15 +1,16 @@
 """Kubernetes Events: what a person reads under `kubectl describe`.
 
 Recording never waits and never fails the caller, and what waits is written together. The same event again within ten
-minutes raises the count of the first instead of making a second object; when the server is slow, the oldest waiting
-events are dropped first.
+minutes raises the count of the first instead of making a second object. While the server is away or slow they wait, and
+where they become too many, the oldest are dropped first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 from hekla.api.kinds import EVENT, Obj
@@ -17,7 +18,7 @@ from hekla.api.meta import timestamp
 from hekla.client.many import in_turns
 from hekla.client.rest import Client, PatchStyle
 from hekla.clock import Clock
-from hekla.errors import ApiError, Disconnected, NotFound
+from hekla.errors import AlreadyExists, ApiError, Disconnected, NotFound, ServiceUnavailable, Timeout, TooManyRequests
 from hekla.log import get_logger
 
 log = get_logger("events")
@@ -29,6 +30,10 @@ _WAITING = 10_000
 _AT_ONCE = 200
 # Few: what events tell of must not wait for them.
 _IN_FLIGHT = 4
+_FIRST_RETRY = 1.0
+_LONGEST_RETRY = 10.0
+# With these nothing is said about the event itself.
+_AWAY = (Disconnected, ServiceUnavailable, Timeout, TooManyRequests)
 _REMEMBERED = 4096
 _SAME_EVENT_SECONDS = 600.0
 _MESSAGE_LENGTH = 1024
@@ -63,7 +68,8 @@ class Recorder:
         self._clock = clock
         self._rng = rng
         self._host = host
-        self._waiting: deque[tuple[_Fingerprint, Obj]] = deque(maxlen=_WAITING)
+        self._waiting: OrderedDict[_Fingerprint, Obj] = OrderedDict()
+        self._dropped = 0
         self._wake = asyncio.Event()
         self._recorded: OrderedDict[_Fingerprint, _Recorded] = OrderedDict()
         self._moment = 0
@@ -77,10 +83,16 @@ class Recorder:
         """
         if self._only_warnings and type_ != WARNING:
             return
-        meta = regarding["metadata"]
         message = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
-        reference = _reference(regarding)
+        reference, cause = _reference(regarding), _reference(related) if related is not None else {}
+        fingerprint = (*_identity(reference), type_, reason, message, *_identity(cause))
         now = timestamp(self._clock.now())
+        known = self._waiting.get(fingerprint)
+        if known is not None:
+            known["count"] += 1
+            known["lastTimestamp"] = now
+            return
+        meta = regarding["metadata"]
         event = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -101,28 +113,32 @@ class Recorder:
         }
         if action:
             event["action"] = action
-        cause = _reference(related) if related is not None else {}
         if cause:
             event["related"] = cause
-        fingerprint = (*_identity(reference), type_, reason, message, *_identity(cause))
-        self._waiting.append((fingerprint, event))
+        self._waiting[fingerprint] = event
+        self._drop_oldest()
         self._wake.set()
 
     async def run(self) -> None:
-        """Write events until cancelled."""
+        """Write events until cancelled. While the server is away they wait."""
+        delay = _FIRST_RETRY
         while True:
             while not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
-            await self._try_to_write()
+            if await self._try_to_write():
+                delay = _FIRST_RETRY
+            else:
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _LONGEST_RETRY)
 
     async def flush(self, seconds: float = 1.0) -> None:
-        """Give what is waiting a last chance before the process ends."""
-        try:
+        """Give what is waiting a last chance before the process ends: a server that is away is not waited for."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._waiting:
-                    await self._try_to_write()
-        except TimeoutError:
+                while self._waiting and await self._try_to_write():
+                    pass
+        if self._waiting:
             log.debug("events not written", waiting=len(self._waiting))
 
     def _number(self) -> int:
@@ -133,51 +149,78 @@ class Recorder:
         self._moment = max(self._moment + 1, int(self._clock.now().timestamp() * 1_000_000))
         return self._moment << 16 | self._rng.getrandbits(16)
 
-    async def _try_to_write(self) -> None:
-        waiting = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
+    async def _try_to_write(self) -> bool:
+        """Whether the server was there to take what waits, or to refuse it."""
+        waiting = OrderedDict(self._waiting.popitem(last=False) for _ in range(min(len(self._waiting), _AT_ONCE)))
         try:
             await self._write(waiting)
-        except (ApiError, Disconnected) as error:
+        except (*_AWAY, ApiError) as error:
             log.debug("events not written", events=len(waiting), error=error)
+            if not isinstance(error, _AWAY):
+                waiting.clear()
+        finally:
+            # Who is cancelled meanwhile may still have a last chance.
+            self._put_back(waiting)
+        if not waiting and self._dropped:
+            log.warning("events dropped while the server was away", events=self._dropped)
+            self._dropped = 0
+        return not waiting
 
-    async def _write(self, waiting: list[tuple[_Fingerprint, Obj]]) -> None:
-        # 1. What happened several times is one event with a count.
-        gathered: dict[_Fingerprint, Obj] = {}
-        for fingerprint, event in waiting:
-            known = gathered.setdefault(fingerprint, event)
-            if known is not event:
-                known["count"] += 1
-                known["lastTimestamp"] = event["lastTimestamp"]
-        # 2. What was written a while ago is counted there; what is not there any more is made anew.
-        again = [fingerprint for fingerprint in gathered if self._is_recent(fingerprint)]
-        counted = await in_turns(
-            again, lambda fingerprint: self._repeat(fingerprint, gathered[fingerprint]), _IN_FLIGHT
-        )
-        done = {fingerprint for fingerprint, result in zip(again, counted, strict=True) if result is True}
-        # 3. The rest is new.
-        unwritten = {fingerprint: event for fingerprint, event in gathered.items() if fingerprint not in done}
-        for new in _in_order(unwritten):
+    def _put_back(self, unwritten: OrderedDict[_Fingerprint, Obj]) -> None:
+        for fingerprint, event in reversed(unwritten.items()):
+            repeated = self._waiting.get(fingerprint)
+            if repeated is not None:
+                event["count"] += repeated["count"]
+                event["lastTimestamp"] = repeated["lastTimestamp"]
+            self._waiting[fingerprint] = event
+            self._waiting.move_to_end(fingerprint, last=False)
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        while len(self._waiting) > _WAITING:
+            self._waiting.popitem(last=False)
+            self._dropped += 1
+
+    async def _write(self, waiting: OrderedDict[_Fingerprint, Obj]) -> None:
+        """What is done is taken out of `waiting`; the rest may be tried again, in the order in which it was said."""
+        # 1. What was written a while ago is counted there; what is not there any more is made anew.
+        again = [fingerprint for fingerprint in waiting if self._is_recent(fingerprint)]
+        counted = await in_turns(again, lambda fingerprint: self._repeat(fingerprint, waiting), _IN_FLIGHT)
+        later = {each for each, result in zip(again, counted, strict=True) if isinstance(result, _AWAY)}
+        # 2. The rest is new.
+        for new in _in_order(
+            {fingerprint: event for fingerprint, event in waiting.items() if fingerprint not in later}
+        ):
             results = await self._client.create_many(EVENT, list(new.values()), in_flight=_IN_FLIGHT)
             for (fingerprint, event), result in zip(new.items(), results, strict=True):
-                if isinstance(result, ApiError):
-                    log.debug("event not written", reason=event["reason"], error=result)
-                else:
+                if isinstance(result, AlreadyExists):
+                    # By us: the answer was lost, and it may have been said again since.
+                    self._remember(fingerprint, event["metadata"]["name"], 0)
+                    await in_turns([fingerprint], lambda each: self._repeat(each, waiting), 1)
+                elif not isinstance(result, ApiError):
                     self._remember(fingerprint, event["metadata"]["name"], event["count"])
+                elif isinstance(result, _AWAY):
+                    continue
+                else:
+                    log.debug("event not written", reason=event["reason"], error=result)
+                waiting.pop(fingerprint, None)
+            if any(isinstance(result, _AWAY) for result in results):
+                return
 
     def _is_recent(self, fingerprint: _Fingerprint) -> bool:
         known = self._recorded.get(fingerprint)
         return known is not None and self._clock.monotonic() - known.at < _SAME_EVENT_SECONDS
 
-    async def _repeat(self, fingerprint: _Fingerprint, event: Obj) -> bool:
-        known = self._recorded[fingerprint]
+    async def _repeat(self, fingerprint: _Fingerprint, waiting: OrderedDict[_Fingerprint, Obj]) -> None:
+        known, event = self._recorded[fingerprint], waiting[fingerprint]
         patch = {"count": known.count + event["count"], "lastTimestamp": event["lastTimestamp"]}
         try:
             await self._client.patch(EVENT, known.name, patch, event["metadata"]["namespace"], style=PatchStyle.MERGE)
         except NotFound:
-            return False
+            return
         known.count += event["count"]
         known.at = self._clock.monotonic()
-        return True
+        del waiting[fingerprint]
 
     def _remember(self, fingerprint: _Fingerprint, name: str, count: int) -> None:
         self._recorded[fingerprint] = _Recorded(name, count, self._clock.monotonic())
