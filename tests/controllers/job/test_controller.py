@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from hekla.api.kinds import COMMAND, CONFIG_MAP, EVENT, JOB, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, Kind
+from hekla.api.kinds import (
+    COMMAND,
+    CONFIG_MAP,
+    EVENT,
+    JOB,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
 from hekla.api.meta import annotations_of, is_deleting, labels_of, name_of, uid_of
 from hekla.client.transport import Answer
 from hekla.errors import ApiError, Forbidden, Invalid
@@ -661,5 +672,25 @@ def test_a_command_that_names_no_action_asks_for_a_look() -> None:
         assert bench.store.objects(COMMAND) == []
         assert "ExecuteAction" not in {one["reason"] for one in (await bench.client.list(EVENT)).items}
         assert bench.job("demo")["status"]["state"]["phase"] == "Running"
+
+    on_bench(script)
+
+
+def test_a_job_whose_queue_is_gone_says_so_once_and_goes_on_when_it_is_made_again() -> None:
+    async def script(bench: Bench) -> None:
+        queue = {"metadata": {"name": "brief"}, "spec": {"weight": 1}}
+        await bench.client.create(QUEUE, queue)
+        await bench.settle()
+        await bench.create(make.new_job(queue="brief"))
+        (pod,) = await bench.until_running(1)
+        await bench.client.delete(QUEUE, "brief")
+        await bench.settle()
+        await bench.end(name_of(pod))
+        await asyncio.sleep(1800)
+        told = [event for event in await bench.client.find_all(EVENT, "default") if event["type"] == "Warning"]
+        words = 'queue.scheduling.volcano.sh "brief" not found: nothing more becomes of this job until it is made again'
+        assert [(event["reason"], event["message"], event["count"]) for event in told] == [("QueueUnusable", words, 1)]
+        await bench.client.create(QUEUE, queue)
+        await bench.until_phase("Completed")
 
     on_bench(script)

@@ -5,6 +5,7 @@ What its queue asks of it, the objects of its plugins, its claims, its PodGroup.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
@@ -15,6 +16,7 @@ from hekla.api.batch import JOB_FORWARDING
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of, is_deleting, is_owned_by
 from hekla.api.plugin_advice import advice
+from hekla.api.reasons import Reason
 from hekla.client.recorder import WARNING, Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
@@ -31,6 +33,9 @@ from hekla.controllers.job.volumes import ClaimMissing, claims_of, ensure_claims
 from hekla.controllers.job.writer import JobWriter
 from hekla.controllers.sources import Sources
 from hekla.errors import ApiError, HeklaError, NotFound
+
+# A new queue may be heard of later than the first Job that names it.
+_QUEUE_MAY_BE_LATE_SECONDS = 1.0
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -58,10 +63,12 @@ class Groundwork:
         self._recorder = recorder
         self._plugins = plugins
         self._patience = patience
+        self._clock = clock
         self._rng = rng
         self._objects = ObjectKeeper(client, Kubelets(client, sources.pods), clock)
         self._groups: dict[str, tuple[tuple[object, ...], Obj]] = {}
         self._told: dict[str, tuple[str, ...]] = {}
+        self._queueless: dict[str, float] = {}  # since when, for Jobs by uid; never, once that has been told
 
     async def lay(self, scene: Scene, *, verify: bool) -> Ground | None:
         """None when the Job was changed for it, and has to be read again.
@@ -113,6 +120,7 @@ class Groundwork:
         """The Job with this uid is gone."""
         self._groups.pop(uid, None)
         self._told.pop(uid, None)
+        self._queueless.pop(uid, None)
         self._objects.forget(uid)
 
     async def _forward(self, job: Job) -> bool:
@@ -120,11 +128,23 @@ class Groundwork:
         name = str(job.obj["spec"].get("queue") or "")
         queue = self._sources.queues.get(name)
         if queue is None:
-            raise NotFound(f'queue.scheduling.volcano.sh "{name}" not found')
+            missing = NotFound(f'queue.scheduling.volcano.sh "{name}" not found')
+            self._tell_of_queue(job, missing)
+            raise missing
+        self._queueless.pop(job.uid, None)
         if not (queue.get("spec") or {}).get("extendClusters") or JOB_FORWARDING in annotations_of(job.obj):
             return False
         await self._write.job(job, annotations={JOB_FORWARDING: "true"})
         return True
+
+    def _tell_of_queue(self, job: Job, missing: NotFound) -> None:
+        """Say once that the queue of a Job is gone: without it not even the end of its pods is counted."""
+        now = self._clock.monotonic()
+        if now - self._queueless.setdefault(job.uid, now) >= _QUEUE_MAY_BE_LATE_SECONDS:
+            self._queueless[job.uid] = math.inf
+            self._warn(
+                job, Reason.QUEUE_UNUSABLE, f"{missing}: nothing more becomes of this job until it is made again"
+            )
 
     async def _prepare(self, job: Job, pods: list[Pod], *, verify: bool) -> list[Configured]:
         plugins, wanted, wrong = self._wanted(job)
