@@ -174,6 +174,28 @@ def test_what_jobs_will_be_made_of_is_looked_at_as_a_job(tmp_path: Path, capsys:
     assert lint(tmp_path, text, capsys) == (3, [("error", 8, "spec.jobTemplate.spec.minAvailable")])
 
 
+def test_the_jobs_of_a_cron_job_are_looked_at_under_the_names_they_will_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cron_job(name: str, task: str) -> list[str]:
+        spec = job(task=task).partition("spec:\n")[2].replace("\n", "\n    ")
+        head = f"apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {{name: {name}}}\n"
+        (tmp_path / "job.yaml").write_text(f"{head}spec:\n  schedule: 0 3 * * *\n  jobTemplate:\n    spec:\n    {spec}")
+        run_program(hekla, ["lint", str(tmp_path / "job.yaml")])
+        return capsys.readouterr().out.splitlines()
+
+    odd = "partitionPolicy: {totalPartitions: 3, partitionSize: 2}"
+    (told, _) = cron_job("nightly", odd)
+    assert "job: nightly-31557600" in told
+    # A name that is refused keeps nothing else from being found.
+    told, other, _ = cron_job("Nightly", odd)
+    assert "metadata.name: " in told
+    assert "job: job" in other
+    # With the time and the task's name it is longer than a pod's may be.
+    (told, _) = cron_job("n" * 52, odd.replace("3", "1").replace("2", "1"))
+    assert f"{'n' * 52}-31557600-" in told
+
+
 def test_an_exit_code_before_any_failure_has_its_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = "policies: [{event: PodEvicted, action: RestartJob}, {exitCode: 3, action: AbortJob}, "
     assert lint(tmp_path, job(task=policies + "{event: PodFailed, action: RestartPod}]"), capsys) == (0, [])

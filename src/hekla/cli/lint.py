@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import click
 
 from hekla.api.kinds import CRON_JOB, JOB, JOB_TEMPLATE, POD, Kind, Obj
-from hekla.api.meta import namespace_of
+from hekla.api.meta import name_of, namespace_of
 from hekla.cli.advice import advice_for
 from hekla.cli.main import EXIT_BAD_FILE
 from hekla.cli.manifest import BadFile, Document, Mistake, read_manifest, shortened
@@ -19,6 +20,7 @@ from hekla.cli.parameters import output_option
 from hekla.cli.refusal import all_mistakes, mistakes_in
 from hekla.cli.submit import document_problems, require_kind
 from hekla.client.rest import Client
+from hekla.controllers.cronjob.decision import job_name
 from hekla.controllers.job.model import read_job
 from hekla.errors import AlreadyExists, ApiError
 from hekla.local.offline import offline_cluster, take_for_granted
@@ -36,6 +38,9 @@ class Finding:
 
 # Where what Jobs are made of stands in it.
 _TEMPLATES: dict[Kind, tuple[str, ...]] = {CRON_JOB: ("spec", "jobTemplate"), JOB_TEMPLATE: ()}
+# A Job of a CronJob is called after its time, and any is as long.
+_SOME_DAY = datetime(2030, 1, 1, tzinfo=UTC)
+_NAMELESS = "job"  # for one whose name is refused as it is
 
 
 @click.command()
@@ -89,15 +94,16 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
     except ApiError as error:
         told = await all_mistakes(client, kind, document, error)
         known = {path for path, _ in told}
-        more = [one for one in await _lint_template(client, document, kind) if one.field not in known]
+        name = _NAMELESS if "metadata.name" in known else _name_of_job(document, kind)
+        more = [one for one in await _lint_template(client, document, kind, name) if one.field not in known]
         return [_finding("error", document, *mistake) for mistake in told] + more
     found = [_finding("warning", document, *_split(text)) for text in warnings]
     if kind is JOB:
         found += [_finding("warning", document, *advice) for advice in advice_for(read_job(made))]
-    return found + await _lint_template(client, document, kind)
+    return found + await _lint_template(client, document, kind, _name_of_job(document, kind))
 
 
-async def _lint_template(client: Client, document: Document, kind: Kind) -> list[Finding]:
+async def _lint_template(client: Client, document: Document, kind: Kind, name: str) -> list[Finding]:
     """A server takes what Jobs will be made of as it is, and refuses each of these Jobs later."""
     path = _TEMPLATES.get(kind)
     if path is None:
@@ -105,7 +111,7 @@ async def _lint_template(client: Client, document: Document, kind: Kind) -> list
     template = document.obj
     for part in path:
         template = _mapping(template.get(part))
-    metadata = {"name": "made-of-it", "namespace": namespace_of(document.obj) or "default"}
+    metadata = {"name": name, "namespace": namespace_of(document.obj) or "default"}
     spec = _mapping(template.get("spec"))
     job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": spec}
     await take_for_granted(client, JOB, job)
@@ -116,6 +122,11 @@ async def _lint_template(client: Client, document: Document, kind: Kind) -> list
         told = [(f"{above}{field}", f"each Job made of it is refused: {why}") for field, why in mistakes_in(job, error)]
         return [_finding("error", document, *mistake) for mistake in told]
     return [_finding("warning", document, f"{above}{field}", text) for field, text in advice_for(read_job(made))]
+
+
+def _name_of_job(document: Document, kind: Kind) -> str:
+    """What a Job made of it is called, as far as that is known: a flow puts its own name before a template's."""
+    return job_name(document.obj, _SOME_DAY) if kind is CRON_JOB else name_of(document.obj)
 
 
 def _mapping(value: object) -> Obj:
