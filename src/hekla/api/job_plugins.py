@@ -65,7 +65,7 @@ class _Ambiguous(EntryPoint):
     """A name under which several plugins are installed: none of them is taken, as nobody knows which was meant."""
 
     def load(self) -> Any:
-        raise UnloadablePlugin(f"installed twice: {self.value}")
+        raise UnloadablePlugin(f"several are installed under this name, {self.value}: uninstall all but one")
 
 
 def registered() -> dict[str, EntryPoint]:
@@ -155,8 +155,12 @@ def parse_arguments(flags: Sequence[Flag], arguments: Sequence[str]) -> Argument
 def _only(name: str, points: Mapping[str, EntryPoint]) -> EntryPoint:
     if len(points) == 1:
         return next(iter(points.values()))
-    sources = sorted(f"{value} by {point.dist.name if point.dist else '?'}" for value, point in points.items())
-    return _Ambiguous(name, ", ".join(sources), GROUP)
+    sources = sorted(f"{value} by {_package(point)}" for value, point in points.items())
+    return _Ambiguous(name, " and ".join(sources), GROUP)
+
+
+def _package(point: EntryPoint) -> str:
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package of no name"
 
 
 def _unknown(name: str) -> str:

@@ -191,8 +191,10 @@ def test_b34_of_two_plugins_of_one_name_neither_is_taken(tmp_path: Path, monkeyp
     install(tmp_path, monkeypatch)
     (tmp_path / "mine.py").write_text("class Odd:\n    pass\n")
     register(tmp_path, "mine", {"odd": "mine:Odd", "env": "hekla.controllers.job.plugins.env:Env"})
-    with pytest.raises(UnloadablePlugin, match=r"^installed twice: mine:Odd by mine, odd_plugin:Odd by odd$"):
+    with pytest.raises(UnloadablePlugin) as refusal:
         load_flags(registered()["odd"])
+    packages = "mine:Odd by package mine 1.0 and odd_plugin:Odd by package odd 1.0"
+    assert str(refusal.value) == f"several are installed under this name, {packages}: uninstall all but one"
     # The same thing under the same name is one plugin.
     assert load_flags(registered()["env"]) is None
 
