@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from functools import partial
-from importlib.metadata import EntryPoint
 
 import msgspec
 
@@ -20,6 +17,7 @@ from hekla.admission.job import (
     warnings_about,
 )
 from hekla.admission.jobflow import validate_job_flow
+from hekla.admission.plugin_flags import PluginFlags
 from hekla.admission.pod import add_queue_gate, validate_pod
 from hekla.admission.podgroup import default_pod_group, validate_pod_group
 from hekla.admission.queue import QueueRules, default_queue, validate_queue, validate_queue_deletion
@@ -27,7 +25,7 @@ from hekla.admission.reading import unreadable
 from hekla.admission.resource_groups import GroupsFile, default_pod
 from hekla.api import upstream_types
 from hekla.api.batch import SCHEDULER_NAME
-from hekla.api.job_plugins import Flag, load_flags, registered
+from hekla.api.job_plugins import registered
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.meta import copy_of, name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
@@ -65,7 +63,7 @@ class VolcanoAdmission:
         self._defaulted = {*_DEFAULTED, (POD, _CREATE)} if groups is not None or queue_gates else _DEFAULTED
         self._schedulers = schedulers
         self._queue_rules = queue_rules
-        self._plugins = _lazy_flags(registered())
+        self._plugins = PluginFlags(registered())
 
     def interested(self, kind: Kind, operation: str) -> bool:
         return (kind, operation) in _CHECKED
@@ -106,7 +104,8 @@ class VolcanoAdmission:
             return _refused(request, message)
         warnings = []
         if kind == JOB and request["operation"] == _CREATE:
-            warnings = warnings_about(request["object"], self._plugins)
+            job = request["object"]
+            warnings = [*warnings_about(job, await self._plugins.of(job)), *self._plugins.doubts_about(job)]
         return _allowed(request, warnings)
 
     async def faults_of_new(self, kind: Kind, obj: Obj) -> list[str]:
@@ -119,7 +118,7 @@ class VolcanoAdmission:
         try:
             await self._default(kind, filled, request)
             if kind == JOB:
-                messages = new_job_messages(filled, await self._queues(), self._plugins)
+                messages = new_job_messages(filled, await self._queues(), await self._plugins.of(filled))
             else:
                 messages = [await self._fault(kind, request) if (kind, _CREATE) in _CHECKED else ""]
         except (TypeError, ValueError, AttributeError, KeyError):
@@ -158,7 +157,10 @@ class VolcanoAdmission:
         if kind == JOB:
             if operation == _UPDATE:
                 return unreadable(obj) or validate_changed_job(obj, old)
-            return unreadable(obj) or validate_new_job(obj, await self._queues(), self._plugins)
+            if fault := unreadable(obj):
+                return fault
+            plugins = await self._plugins.of(obj)
+            return validate_new_job(obj, await self._queues(), plugins)
         if kind == POD_GROUP:
             name = str((obj.get("spec") or {}).get("queue") or "")
             return validate_pod_group(obj, await self._reader.find(QUEUE, name) if name else None)
@@ -182,10 +184,6 @@ def _opened(obj: Obj) -> Obj:
     if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
         metadata["annotations"] = dict(metadata["annotations"])
     return opened
-
-
-def _lazy_flags(plugins: Mapping[str, EntryPoint]) -> dict[str, Callable[[], tuple[Flag, ...] | None]]:
-    return {name: partial(load_flags, point) for name, point in plugins.items()}
 
 
 def _kind_of(request: Obj) -> Kind | None:

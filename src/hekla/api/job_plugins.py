@@ -61,6 +61,10 @@ class Arguments:
         return bool(self.values[name])
 
 
+# Where the plugins are that come with Hekla.
+_OURS = "hekla.controllers.job.plugins."
+
+
 class _Ambiguous(EntryPoint):
     """A name under which several plugins are installed: none of them is taken, as nobody knows which was meant."""
 
@@ -74,6 +78,15 @@ def registered() -> dict[str, EntryPoint]:
     for point in entry_points(group=GROUP):
         found.setdefault(point.name, {}).setdefault(point.value, point)
     return {name: _only(name, points) for name, points in found.items()}
+
+
+def is_ours(point: EntryPoint) -> bool:
+    return point.value.startswith(_OURS)
+
+
+def runs_others_code(point: EntryPoint) -> bool:
+    """Whether to load it is to run what did not come with Hekla."""
+    return not is_ours(point) and not isinstance(point, _Ambiguous)
 
 
 def flags_of(plugin: Any) -> tuple[Flag, ...] | None:

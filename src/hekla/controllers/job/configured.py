@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
-from hekla.api.job_plugins import Arguments, Flag, UnloadablePlugin, in_order, parse_arguments
+from hekla.api.job_plugins import Arguments, Flag, UnloadablePlugin, in_order, is_ours, parse_arguments
 from hekla.api.kinds import Obj
 from hekla.controllers.job.guarded import Guarded
 from hekla.controllers.job.model import Job
@@ -15,8 +15,6 @@ from hekla.controllers.job.patience import Endless, Patience, TakesTooLong
 from hekla.controllers.job.plugin import JobPlugin, PluginRefused, Wanted, refusing
 from hekla.errors import HeklaError
 
-# Where the plugins are that come with Hekla.
-_OURS = "hekla.controllers.job.plugins."
 _ENDLESS = Endless()
 
 
@@ -83,7 +81,7 @@ def _configured(
     point = registered.get(name)
     if point is None:
         raise UnknownPlugin(name)
-    patience = _ENDLESS if point.value.startswith(_OURS) else patience
+    patience = _ENDLESS if is_ours(point) else patience
     with _refusing(name):
         with patience.calling(name, loading=True):
             factory: Callable[[Arguments], JobPlugin] = point.load()
@@ -91,11 +89,11 @@ def _configured(
         parsed = None if flags is None else parse_arguments(flags, arguments)
         with patience.calling(name):
             plugin = factory(parsed or Arguments())
-        return Configured(name, plugin if point.value.startswith(_OURS) else Guarded(name, plugin, patience), parsed)
+        return Configured(name, plugin if is_ours(point) else Guarded(name, plugin, patience), parsed)
 
 
 def _records(name: str, point: EntryPoint, patience: Patience | Endless) -> bool:
-    patience = _ENDLESS if point.value.startswith(_OURS) else patience
+    patience = _ENDLESS if is_ours(point) else patience
     with suppress(PluginRefused), _refusing(name), patience.calling(name, loading=True):
         return bool(getattr(point.load(), "records", True))
     # What cannot be loaded is told of when it is needed.

@@ -1,0 +1,132 @@
+"""Admission asks plugins for their flags, and none of them can hold it up or bring it down."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from hekla.admission.plugin_flags import PluginFlags
+from hekla.admission.review import VolcanoAdmission
+from hekla.api.job_plugins import Flag, UnloadablePlugin, registered
+from hekla.api.kinds import JOB
+from hekla.apiserver.app import build_app
+from hekla.apiserver.store.memory import MemoryStore
+from hekla.client.inprocess import InProcessTransport
+from hekla.client.rest import Client
+from hekla.clock import SystemClock
+from hekla.local.bootstrap import install_crds
+from hekla.local.offline import open_queue
+from tests import make
+from tests.controllers.job.plugins.test_example import register
+from tests.eventually import soon
+
+FLAGS = """
+from hekla.api.job_plugins import Flag
+
+class Odd:
+    flags = (Flag("port", 7, "where"), Flag("loud", False), Flag("word", "x"))
+"""
+
+
+def install(folder: Path, patch: pytest.MonkeyPatch, source: str) -> None:
+    (folder / "odd_plugin.py").write_text(source)
+    register(folder, "odd", {"odd": "odd_plugin:Odd"})
+    patch.syspath_prepend(folder)
+
+
+async def flags_now(flags: PluginFlags) -> tuple[Flag, ...] | None:
+    return (await flags.of(make.job(plugins={"odd": []})))["odd"]()
+
+
+def test_flags_are_read_as_they_are_declared_whatever_is_printed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, f"import os\nprint('hello')\nos.system('echo hello')\n{FLAGS}")
+    wanted = (Flag("port", 7, "where"), Flag("loud", False), Flag("word", "x"))
+    assert asyncio.run(flags_now(PluginFlags(registered()))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import os\nos._exit(3)", "it ended the process that loaded it, with exit code 3"),
+        ("import sys\nsys.exit('not here')", "SystemExit: not here"),
+        ("class Other: pass", "AttributeError: module 'odd_plugin' has no attribute 'Odd'"),
+        ("class Odd: flags = ['port']", "its flags are not of type Flag: 'port'"),
+    ],
+)
+def test_what_cannot_be_loaded_says_why_and_may_be_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, words: str
+) -> None:
+    install(tmp_path, monkeypatch, source)
+    flags = PluginFlags(registered())
+    with pytest.raises(UnloadablePlugin) as refusal:
+        asyncio.run(flags_now(flags))
+    assert str(refusal.value) == words
+    (tmp_path / "odd_plugin.py").write_text("class Odd:\n    flags = None\n")
+    assert asyncio.run(flags_now(flags)) is None
+
+
+def test_one_that_hangs_is_ended_left_alone_for_a_while_and_said_to_be_unchecked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "import time\ntime.sleep(3600)")
+    flags, job = PluginFlags(registered(), seconds=1), make.job(plugins={"odd": [], "svc": []})
+
+    async def story() -> None:
+        began = time.monotonic()
+        for _ in range(3):
+            assert await flags_now(flags) is None
+        assert time.monotonic() - began < 3
+        (doubt,) = flags.doubts_about(job)
+        assert doubt.startswith("spec.plugins[odd]: took longer than 1 s to load: ")
+
+    assert flags.doubts_about(job) == []
+    asyncio.run(story())
+
+
+def test_while_a_plugin_is_imported_the_server_takes_the_jobs_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go = tmp_path / "began", tmp_path / "go"
+    hang = f"""
+import pathlib, time
+pathlib.Path({str(began)!r}).touch()
+for _ in range(300):
+    if pathlib.Path({str(go)!r}).exists():
+        break
+    time.sleep(0.01)
+"""
+    install(tmp_path, monkeypatch, hang + FLAGS)
+
+    async def story() -> None:
+        clock = SystemClock()
+        app = build_app(MemoryStore(clock), clock=clock, rng=random.Random(1), admission=VolcanoAdmission)
+        await app.start()
+        async with Client(InProcessTransport(app)) as client, asyncio.TaskGroup() as tasks:
+            await install_crds(client)
+            await open_queue(client, "default")
+            # Both ask at once, and it is loaded once.
+            theirs = [
+                tasks.create_task(client.create(JOB, make.new_job(name, plugins={"odd": ["--loud"]})))
+                for name in ("a", "b")
+            ]
+            await soon(began.exists, what="it is being imported")
+            await client.create(JOB, make.new_job("other", plugins={"svc": []}))
+            assert not any(each.done() for each in theirs)
+            go.touch()
+            await asyncio.gather(*theirs)
+
+    asyncio.run(story())
+
+
+def test_of_two_under_one_name_none_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, f"import pathlib\npathlib.Path({str(tmp_path / 'began')!r}).touch()")
+    register(tmp_path, "mine", {"odd": "mine:Odd"})
+    with pytest.raises(UnloadablePlugin, match="several are installed under this name"):
+        asyncio.run(flags_now(PluginFlags(registered())))
+    assert not (tmp_path / "began").exists()
