@@ -138,6 +138,22 @@ GANG = {"nodes": [{"name": "n1", "cpu": 4}], "groups": [{"name": "a", "min": 3, 
 MEMBERS = ("a-t-0", "a-t-1", "a-t-2")
 
 
+def test_what_it_could_not_tell_yet_is_told_when_it_ends() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        line = stage.start(batches=False)
+        line.fault = lambda write: "cut" if write.endswith("/events") else ""
+        await stage.until_bound(*MEMBERS)
+        await asyncio.sleep(60.5)
+        assert await stage.client.find_all(EVENT) == []
+        line.fault = lambda write: ""
+        await stage.stop()
+        told = {event["involvedObject"]["name"] for event in await stage.client.find_all(EVENT)}
+        assert set(MEMBERS) <= told
+
+    on_stage(script)
+
+
 def test_a_gang_is_bound_and_its_group_told() -> None:
     async def script(stage: Stage) -> None:
         await stage.add(GANG)

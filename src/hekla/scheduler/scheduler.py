@@ -89,7 +89,10 @@ async def run(
     """
     scheduler = _Scheduler(client, clock, rng, settings, executor)
     async with scheduler.serving_metrics(election), election.won() if election else contextlib.nullcontext():
-        await scheduler.run(ready)
+        try:
+            await scheduler.run(ready)
+        finally:
+            await scheduler.tell_the_rest()
 
 
 class _Scheduler:
@@ -154,6 +157,10 @@ class _Scheduler:
                 await self._cycle_for_ever()
             finally:
                 self._cancel_retry()
+
+    async def tell_the_rest(self) -> None:
+        """The last of it, as far as an API server takes it at once."""
+        await self._recorder.flush()
 
     @contextlib.asynccontextmanager
     async def serving_metrics(self, election: Election | None) -> AsyncIterator[None]:
