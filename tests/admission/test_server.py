@@ -12,13 +12,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hekla.admission.review import VolcanoAdmission
 from hekla.admission.server import SERVICES, WebhookSettings, run, webhook_configurations
-from hekla.api.kinds import JOB
+from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
 from tests import make
 from tests.admission.test_review import Lookup, review
 
@@ -99,7 +100,52 @@ def test_what_is_no_review_is_refused_and_the_server_lives_on(tmp_path: Path) ->
             assert (await post("/jobs/validate", encoded({"request": request})))[0] == 400
         assert (await post("/jobs/mutate", b"{}", "text/plain"))[0] == 415
         assert (await post("/jobs/mutate", b" " * ((3 << 20) + 1)))[0] == 413
-        assert (await post("/jobs/validate", encoded({"request": {"kind": {}, "operation": "CREATE"}})))[0] == 200
+        unknown = {"kind": {}, "operation": "CREATE", "object": {"metadata": {}}}
+        assert (await post("/jobs/validate", encoded({"request": unknown})))[0] == 200
+
+    with_server(tmp_path, script)
+
+
+@pytest.mark.parametrize(
+    "kind", [JOB, QUEUE, POD_GROUP, POD, JOB_FLOW, CRON_JOB, HYPER_NODE], ids=lambda kind: kind.kind
+)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_an_object_past_every_schema_is_refused_in_words(tmp_path: Path, kind: Kind, operation: str) -> None:
+    lists = ("tasks", "flows", "members", "subGroupPolicy", "capability")
+    odd = {"metadata": {"name": "odd", "annotations": {"volcano.sh/jdb-min-available": 3}}}
+    spec = {**dict.fromkeys(lists, 3), "schedule": "* * * * *", "timeZone": 3, "schedulerName": "volcano"}
+    given = review(kind, operation, {**odd, "spec": spec}, {**odd, "spec": spec} if operation == "UPDATE" else None)
+
+    async def script(post: Post) -> None:
+        for service in SERVICES:
+            if service.kind == kind and operation in service.operations:
+                status, body = await post(service.path, encoded(given))
+                response = json.loads(body)["response"]
+                assert status == 200, body
+                assert response["allowed"] or response["status"]["message"], service.path
+                assert service.step == "mutate" or not response["allowed"], service.path
+
+    with_server(tmp_path, script)
+
+
+def test_a_review_that_lacks_what_it_is_about_is_no_review(tmp_path: Path) -> None:
+    whole = review(JOB, "UPDATE", make.job(), make.job())["request"]
+    odd = [
+        {**whole, "kind": "Job"},
+        {**whole, "operation": ["UPDATE"]},
+        {**whole, "namespace": 3},
+        {**whole, "uid": {}},
+    ]
+    for name in ("object", "oldObject"):
+        odd += [{**whole, name: value} for value in (None, 3, [], {}, {"metadata": None}, {"metadata": {"name": 3}})]
+
+    async def script(post: Post) -> None:
+        for request in odd:
+            status, body = await post("/jobs/validate", encoded({"request": request}))
+            assert (status, body[:8]) == (400, b"a review"), request
+        gone = review(QUEUE, "DELETE", None, make.queue("q"))
+        del gone["request"]["name"]
+        assert (await post("/queues/validate", encoded(gone)))[0] == 400
 
     with_server(tmp_path, script)
 

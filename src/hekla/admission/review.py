@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import traceback
 
 import msgspec
 
@@ -31,6 +32,9 @@ from hekla.api.meta import copy_of, name_of, namespace_of
 from hekla.api.quantity import InvalidQuantity
 from hekla.api.review import Reader, one_line
 from hekla.api.scheduling import DEFAULT_QUEUE
+from hekla.log import get_logger
+
+log = get_logger("admission")
 
 _CREATE, _UPDATE, _DELETE = "CREATE", "UPDATE", "DELETE"
 _DEFAULTED = {*((kind, _CREATE) for kind in (JOB, QUEUE, POD_GROUP)), (JOB, _UPDATE)}
@@ -41,6 +45,8 @@ _CHECKED = {
 }
 _READ_AS = {JOB: upstream_types.JOB, QUEUE: upstream_types.QUEUE, POD_GROUP: upstream_types.POD_GROUP}
 _BY_TYPE = {(kind.group, kind.kind): kind for kind, _ in sorted(_CHECKED, key=lambda pair: pair[0].kind)}
+# What comes of reading an object that is not of its kind's shape.
+_MISSHAPEN = (TypeError, ValueError, AttributeError, KeyError)
 _USUAL_QUEUE_RULES = QueueRules()
 
 
@@ -89,7 +95,7 @@ class VolcanoAdmission:
             await self._default(kind, after, request)
         except InvalidQuantity as error:
             return _refused(request, str(error))
-        except (TypeError, ValueError, AttributeError, KeyError):
+        except _MISSHAPEN:
             # Not of the right shape: the schema check that follows says which field and why.
             return _allowed(request)
         return _patched(request, before, after)
@@ -99,14 +105,18 @@ class VolcanoAdmission:
         kind = _kind_of(request)
         if (kind, request["operation"]) not in _CHECKED:
             return _allowed(request)
-        message = await self._fault(kind, request)
-        if message:
-            return _refused(request, message)
-        warnings = []
-        if kind == JOB and request["operation"] == _CREATE:
-            job = request["object"]
-            warnings = [*warnings_about(job, await self._plugins.of(job)), *self._plugins.doubts_about(job)]
-        return _allowed(request, warnings)
+        try:
+            message = await self._fault(kind, request)
+            if message:
+                return _refused(request, message)
+            warnings = []
+            if kind == JOB and request["operation"] == _CREATE:
+                job = request["object"]
+                warnings = [*warnings_about(job, await self._plugins.of(job)), *self._plugins.doubts_about(job)]
+            return _allowed(request, warnings)
+        except _MISSHAPEN as error:
+            # Past the schema, which a server checks before: one that has ours sends no such object.
+            return _refused(request, _misshapen(kind, request, error))
 
     async def faults_of_new(self, kind: Kind, obj: Obj) -> list[str]:
         """What would be refused in an object as a person wrote it, one by one, whatever its schema says.
@@ -121,7 +131,7 @@ class VolcanoAdmission:
                 messages = new_job_messages(filled, await self._queues(), await self._plugins.of(filled))
             else:
                 messages = [await self._fault(kind, request) if (kind, _CREATE) in _CHECKED else ""]
-        except (TypeError, ValueError, AttributeError, KeyError):
+        except _MISSHAPEN:
             # Not of the right shape: the schema has said so.
             return []
         return [message.strip(" ;") for message in messages if message.strip(" ;")]
@@ -189,6 +199,18 @@ def _opened(obj: Obj) -> Obj:
 def _kind_of(request: Obj) -> Kind | None:
     kind = request.get("kind") or {}
     return _BY_TYPE.get((str(kind.get("group", "")), str(kind.get("kind", ""))))
+
+
+def _misshapen(kind: Kind | None, request: Obj, error: Exception) -> str:
+    """What to tell of an object that cannot be looked at: upstream's words where its types say what is wrong."""
+    assert kind is not None
+    log.warning(
+        "object not of the shape of its kind", kind=kind.kind, name=request.get("name", ""), error=repr(error),
+        at=traceback.extract_tb(error.__traceback__)[-1].name,
+    )  # fmt: skip
+    read_as = _READ_AS.get(kind)
+    fault = unreadable(request.get("object") or {}, read_as) if read_as is not None else ""
+    return fault or f"the {kind.kind} is not of the shape that its schema asks for, and cannot be checked"
 
 
 def _patched(request: Obj, before: Obj, after: Obj) -> Obj:

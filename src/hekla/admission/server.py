@@ -16,6 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from hekla.admission.request import fault_of_request
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.review import Admission
 from hekla.log import get_logger
@@ -128,8 +129,9 @@ class WebhookApp:
             request = review["request"]
         except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
             return 400, b"not an AdmissionReview"
-        if not isinstance(request, dict) or "operation" not in request:
-            return 400, b"a review whose request is not of a write"
+        fault = fault_of_request(request)
+        if fault:
+            return 400, fault.encode()
         try:
             answer = await step(review)
         except Exception:
