@@ -5,26 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from hekla.admission.certificate import read_authority
 from hekla.admission.review import VolcanoAdmission
 from hekla.admission.server import SERVICES, WebhookSettings, run, webhook_configurations
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
+from hekla.errors import UsageError
 from tests import make
 from tests.admission.test_review import Lookup, review
 
 
-def certificate(folder: Path) -> WebhookSettings:
+def certificate(folder: Path, serial: int = 1) -> WebhookSettings:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "webhook")])
     now = datetime.now(UTC)
@@ -33,7 +38,7 @@ def certificate(folder: Path) -> WebhookSettings:
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
-        .serial_number(1)
+        .serial_number(serial)
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(hours=1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
@@ -148,6 +153,114 @@ def test_a_review_that_lacks_what_it_is_about_is_no_review(tmp_path: Path) -> No
         assert (await post("/queues/validate", encoded(gone)))[0] == 400
 
     with_server(tmp_path, script)
+
+
+class SlowLookup(Lookup):
+    """One that answers when it may, as an API server that is busy."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        super().__init__(*objects)
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def find_all(self, kind: Kind, namespace: str | None = None) -> list[dict[str, Any]]:
+        self.asked.set()
+        await self.may_answer.wait()
+        return await super().find_all(kind)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    settings: WebhookSettings, port: int
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection(settings.host, port, ssl=tls)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            await writer.wait_closed()
+
+
+def test_a_stop_answers_what_is_under_way_and_lets_go_of_who_is_idle(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = certificate(tmp_path)
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        lookup = SlowLookup(make.queue("default"))
+        serving = asyncio.create_task(run(settings, VolcanoAdmission(lookup), ready=port.set_result))
+        async with connected(settings, await port) as (reader, writer), connected(settings, await port) as (idle, _):
+            body = encoded(review(JOB, "CREATE", make.job()))
+            head = "POST /jobs/validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            await lookup.asked.wait()
+            serving.cancel()
+            assert await idle.read() == b""
+            assert not serving.done()
+            lookup.may_answer.set()
+            answer = await reader.read()
+            assert (answer.split()[1], b'"allowed":true' in answer) == (b"200", True)
+            await asyncio.wait([serving])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_renewed_certificate_is_served_once_both_its_files_are_there(
+    tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def main() -> None:
+        settings = certificate(tmp_path)
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(run(settings, VolcanoAdmission(Lookup()), ready=port.set_result))
+
+        async def served() -> int:
+            async with connected(settings, await port) as (_, writer):
+                return x509.load_der_x509_certificate(
+                    writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+                ).serial_number
+
+        assert await served() == 1
+        (tmp_path / "next").mkdir()
+        renewed = certificate(tmp_path / "next", serial=2)
+        renewed.certificate.replace(settings.certificate)
+        assert await served() == 1
+        settings.key.unlink()
+        assert await served() == 1
+        renewed.key.replace(settings.key)
+        assert await served() == 2
+        serving.cancel()
+        await asyncio.wait([serving])
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+def test_who_cannot_serve_is_told_why_and_nobody_is_told_to_ask(tmp_path: Path) -> None:
+    settings = certificate(tmp_path)
+    (tmp_path / "other").mkdir()
+    other = certificate(tmp_path / "other")
+    told = []
+
+    async def announce() -> None:
+        told.append("announced")
+
+    def fault(settings: WebhookSettings) -> str:
+        with pytest.raises(UsageError) as raised:
+            asyncio.run(run(settings, VolcanoAdmission(Lookup()), announce=announce))
+        return str(raised.value)
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = f"cannot listen on 127.0.0.1 port {port}: Address already in use; --port names another"
+        assert fault(replace(settings, port=port)) == words
+    assert "port 99999: there is no such port" in fault(replace(settings, port=99999))
+    assert f"key {other.key}: the key is of another certificate" in fault(replace(settings, key=other.key))
+    assert "not a certificate and a key in PEM" in fault(replace(settings, certificate=settings.key))
+    assert told == []
+    with pytest.raises(UsageError, match="no certificate in PEM"):
+        read_authority(settings.key)
+    assert read_authority(settings.certificate) == settings.certificate.read_bytes()
 
 
 def test_every_service_has_a_configuration_of_its_own() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.components import start_components, start_webhook
+from tests.cluster.components import HEKLA, start_components, start_webhook
 from tests.cluster.control_plane import ControlPlane
 from tests.eventually import eventually
 
@@ -58,6 +59,24 @@ def apply(plane: ControlPlane, plugin: str, minimum: int) -> subprocess.Complete
     return subprocess.run(
         [*kubectl(plane), "apply", "-f", "-"], input=text, capture_output=True, text=True, timeout=180
     )
+
+
+def test_a_webhook_that_cannot_listen_is_not_registered(control_plane: ControlPlane) -> None:
+    assert control_plane.credentials is not None
+    node = control_plane.credentials.node
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [
+            HEKLA, "webhook", "--kubeconfig", control_plane.kubeconfig, "--port", port,
+            "--tls-cert-file", node.certificate, "--tls-private-key-file", node.key,
+            "--ca-cert-file", control_plane.credentials.ca, "--webhook-url", f"https://127.0.0.1:{port}",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 1
+    assert f"port {port}: Address already in use; --port names another" in done.stderr
+    kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    shown = subprocess.check_output([*kubectl(control_plane), "get", kinds, "-o", "name"], text=True)
+    assert "volcano" not in shown
 
 
 def test_a_job_is_defaulted_and_may_be_applied_twice(webhook: ControlPlane) -> None:

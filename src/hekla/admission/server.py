@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,11 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from hekla.admission.certificate import ServingCertificate
 from hekla.admission.request import fault_of_request
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.review import Admission
+from hekla.errors import UsageError
 from hekla.log import get_logger
 
 log = get_logger("webhook")
@@ -72,30 +74,80 @@ class WebhookSettings:
     port: int = 8443
 
 
-async def run(settings: WebhookSettings, admission: Admission, *, ready: Callable[[int], None] | None = None) -> None:
-    """Answer reviews until cancelled. `ready` is called with the port once connections are taken."""
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(settings.certificate, settings.key)
+async def run(
+    settings: WebhookSettings,
+    admission: Admission,
+    *,
+    announce: Callable[[], Awaitable[None]] | None = None,
+    ready: Callable[[int], None] | None = None,
+) -> None:
+    """Answer reviews until cancelled, and then those that are under way.
+
+    Once connections are taken, `announce` tells whoever shall ask us, and `ready` is called with the port.
+    """
+    certificate = ServingCertificate(settings.certificate, settings.key)
     config = Config(
         WebhookApp(admission), interface="asgi3", http=HttpToolsProtocol, ws="none", lifespan="off", log_config=None,
         access_log=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
     )  # fmt: skip
     config.load()
     state = ServerState()
-    listening = socket.create_server((settings.host, settings.port))
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: HttpToolsProtocol(config, state, app_state={}, _loop=loop), sock=listening, ssl=tls
-    )
-    log.info("serving", port=listening.getsockname()[1])
-    if ready is not None:
-        ready(int(listening.getsockname()[1]))
+
+    def accept() -> _Connection:
+        # Before the handshake of the new connection.
+        certificate.refresh()
+        return _Connection(config, state, app_state={}, _loop=loop)
+
+    listening = _listen(settings)
+    server = await loop.create_server(accept, sock=listening, ssl=certificate.context)
     try:
+        log.info("serving", port=listening.getsockname()[1])
+        if announce is not None:
+            await announce()
+        if ready is not None:
+            ready(int(listening.getsockname()[1]))
         await asyncio.Event().wait()
     finally:
         server.close()
-        for connection in list(state.connections):
-            connection.shutdown()
+        await _end(state)
+
+
+def _listen(settings: WebhookSettings) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+        listening.listen()
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = error.strerror if isinstance(error, OSError) else "there is no such port"
+        where = f"{settings.host} port {settings.port}"
+        raise UsageError(f"cannot listen on {where}: {reason}; --port names another") from None
+    return listening
+
+
+class _Connection(HttpToolsProtocol):
+    """One that can be waited for."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.gone = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.gone.set()
+
+
+async def _end(state: ServerState) -> None:
+    """Let go of idle connections, and of the others when they have their answer; nobody waits for one for longer."""
+    connections = [each for each in state.connections if isinstance(each, _Connection)]
+    for connection in connections:
+        connection.shutdown()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            for connection in connections:
+                await connection.gone.wait()
 
 
 class WebhookApp:

@@ -298,7 +298,8 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
 def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     """Run admission for a real cluster: defaults and checks behind HTTPS.
 
-    With --webhook-url or --webhook-service-name the webhook configurations are written to the cluster first.
+    With --webhook-url or --webhook-service-name the webhook configurations are written to the cluster as soon as it
+    listens. Certificates that are renewed in their files are taken in while it runs.
 
     \b
     Example:  hekla webhook --tls-cert-file w.crt --tls-private-key-file w.key \\
@@ -307,6 +308,7 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 
     async def run(ready: Ready) -> None:
         from hekla.admission import server
+        from hekla.admission.certificate import read_authority
         from hekla.admission.queue import QueueRules
         from hekla.admission.resource_groups import GroupsFile
         from hekla.admission.review import VolcanoAdmission
@@ -325,12 +327,17 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
                 queue_gates=flags["queue_gates"],
             )
             where = _webhook_address(flags)
-            if where is not None:
+            authority, paths = read_authority(flags["ca_cert_file"]), _enabled_paths(flags)
+
+            async def announce() -> None:
                 from hekla.local.bootstrap import register_webhooks
 
-                authority, paths = flags["ca_cert_file"].read_bytes(), _enabled_paths(flags)
-                await register_webhooks(client, server.webhook_configurations(authority, where, paths))
-            await server.run(settings, admission, ready=lambda port: ready(f"webhook on port {port}"))
+                if where is not None:
+                    await register_webhooks(client, server.webhook_configurations(authority, where, paths))
+
+            await server.run(
+                settings, admission, announce=announce, ready=lambda port: ready(f"webhook on port {port}")
+            )
 
     _serve(run, log_level, health=health_address(flags))
 

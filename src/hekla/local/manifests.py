@@ -54,7 +54,7 @@ def component_manifests(image: str, tls: WebhookTls) -> list[Obj]:
         "--tls-private-key-file", f"{_TLS_PATH}/tls.key", "--ca-cert-file", f"{_TLS_PATH}/ca.crt",
     ]  # fmt: skip
     webhook = _deployment("webhook", image, serving)
-    # A certificate is read once: with another one, the pods start anew.
+    # With another certificate the pods start anew, sooner than the kubelet brings it to those that run.
     digest = hashlib.sha256(tls.authority + tls.certificate).hexdigest()[:16]
     webhook["spec"]["template"]["metadata"]["annotations"] = {_CERTIFICATE: digest}
     return [
