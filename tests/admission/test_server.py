@@ -149,7 +149,7 @@ def test_a_review_that_lacks_what_it_is_about_is_no_review(tmp_path: Path) -> No
             status, body = await post("/jobs/validate", encoded({"request": request}))
             assert (status, body[:8]) == (400, b"a review"), request
         gone = review(QUEUE, "DELETE", None, make.queue("q"))
-        del gone["request"]["name"]
+        gone["request"] |= {"name": "", "oldObject": None}
         assert (await post("/queues/validate", encoded(gone)))[0] == 400
 
     with_server(tmp_path, script)

@@ -118,3 +118,18 @@ def test_a_pod_that_asks_for_it_is_made_behind_the_gate_of_its_queue(webhook: Co
     asked = json.loads(subprocess.check_output([*run, f"--annotations={gate}=true"]))
     assert asked["spec"]["schedulingGates"] == [{"name": gate}]
     assert "schedulingGates" not in json.loads(subprocess.check_output(run))["spec"]
+
+
+def test_queues_go_with_their_collection_but_the_default_one_stays(webhook: ControlPlane) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "spec": {"weight": 1}}
+    for name in ("gone-1", "gone-2", "default"):
+        labelled = {**queue, "metadata": {"name": name, "labels": {"stays": str(name == "default").lower()}}}
+        apply = [*kubectl(webhook), "apply", "-f", "-"]
+        subprocess.run(apply, input=json.dumps(labelled), text=True, check=True, capture_output=True)
+    path = "/apis/scheduling.volcano.sh/v1beta1/queues?labelSelector=stays%3D"
+    gone = subprocess.run([*kubectl(webhook), "delete", "--raw", f"{path}false"], capture_output=True, text=True)
+    assert gone.returncode == 0, gone.stderr
+    left = [*kubectl(webhook), "get", "queues", "-l", "stays", "-o", "name"]
+    eventually(lambda: subprocess.check_output(left, text=True) == "queue.scheduling.volcano.sh/default\n")
+    kept = subprocess.run([*kubectl(webhook), "delete", "--raw", f"{path}true"], capture_output=True, text=True)
+    assert "denied the request: `default` queue can not be deleted" in kept.stderr

@@ -25,7 +25,8 @@ def fault_of_request(request: Any) -> str:
     for name in _CARRIED.get(request["operation"] or "", ()):
         if not _is_object(request.get(name)):
             return f"a review whose request.{name} is no object with metadata"
-    if request["operation"] == "DELETE" and not request.get("name"):
+    # Where a collection is deleted, what goes is named in the object alone.
+    if request["operation"] == "DELETE" and not request.get("name") and not _is_object(request.get("oldObject")):
         return "a review of a deletion that does not name what is deleted"
     return ""
 

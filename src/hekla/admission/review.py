@@ -162,7 +162,7 @@ class VolcanoAdmission:
         if kind == QUEUE:
             queues = await self._queues()
             if operation == _DELETE:
-                return validate_queue_deletion(str(request["name"]), queues, self._queue_rules)
+                return validate_queue_deletion(str(request.get("name") or name_of(old)), queues, self._queue_rules)
             return validate_queue(obj, old if operation == _UPDATE else None, queues, self._queue_rules)
         if kind == JOB:
             if operation == _UPDATE:
