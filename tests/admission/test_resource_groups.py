@@ -74,7 +74,17 @@ def test_what_the_pod_says_itself_is_kept_but_for_the_groups_labels_and_schedule
         ("resourceGroups: [{object: {key: annotation, value: [x]}}]", "resourceGroups[0].object.value"),
         ("resourceGroups: [{affinity: '{'}]", "resourceGroups[0].affinity"),
         ("resourceGroups: [{labels: [a]}]", "resourceGroups[0].labels"),
+        ("resourceGroups: [{object: {key: annotation, value: ['a: [b']}}]", "resourceGroups[0].object.value: not YAML"),
+        (
+            "resourceGroups: [{object: {key: annotation, value: ['!!int x']}}]",
+            "resourceGroups[0].object.value: not YAML",
+        ),
+        ("resourceGroups: [{object: {key: namespace, value: [{a: b}]}}]", "resourceGroups[0].object.value"),
+        ("resourceGroups: [{tolerations: [x]}]", "resourceGroups[0].tolerations[0]"),
+        ("resourceGroups: [{labels: {a: {b: c}}}]", "resourceGroups[0].labels.a"),
+        ("resourceGroups: [{schedulerName: [x]}]", "resourceGroups[0].schedulerName"),
         ("a: [", "not YAML"),
+        ("[" * 5000, "not YAML"),
         ("a: !!bool maybe", "not YAML: a value is not what its tag says"),
     ],
 )
@@ -99,6 +109,23 @@ def test_a_changed_file_is_read_again_and_a_faulty_one_changes_nothing(tmp_path:
     replacement.write_text("resourceGroups: [{resourceGroup: two}]")
     replacement.replace(path)
     assert [group.name for group in file.groups()] == ["two"]
+
+
+def test_a_file_that_is_not_text_is_refused_by_name_or_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=f"^{path}: not text in UTF-8"):
+        GroupsFile(path)
+    path.write_text(CONF)
+    file = GroupsFile(path)
+    for odd in (b"\xff\xfe\x00", b"resourceGroups: [{object: {key: annotation, value: ['a: [b']}}]"):
+        path.write_bytes(odd)
+        assert len(file.groups()) == 4
+
+
+def test_a_label_that_yaml_reads_as_a_truth_or_a_number_is_the_word_for_it() -> None:
+    (group,) = read_groups("resourceGroups: [{labels: {gpu: true, 1: 2}}]")
+    assert group.labels == {"gpu": "true", "1": "2"}
 
 
 def test_a_pod_is_patched_in_a_review(tmp_path: Path) -> None:

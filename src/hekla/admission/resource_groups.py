@@ -64,12 +64,7 @@ def default_pod(pod: Obj, namespace: str, groups: Sequence[ResourceGroup]) -> No
 
 def read_groups(text: str) -> tuple[ResourceGroup, ...]:
     """The groups of a file; UsageError with the place of what is wrong."""
-    try:
-        document = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise UsageError(f"not YAML: {error}") from None
-    except (ValueError, LookupError, AttributeError):
-        raise UsageError("not YAML: a value is not what its tag says") from None
+    document = _read_yaml(text) or {}
     if not isinstance(document, dict) or not isinstance(document.get("resourceGroups") or [], list):
         raise UsageError("expected a mapping with a list `resourceGroups`")
     return tuple(
@@ -83,18 +78,27 @@ class GroupsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read_at = self._version()
-        self._groups = read_groups(path.read_text())
+        try:
+            self._groups = self._read()
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
 
     def groups(self) -> tuple[ResourceGroup, ...]:
         try:
             version = self._version()
             if version != self._read_at:
                 self._read_at = version
-                self._groups = read_groups(self._path.read_text())
+                self._groups = self._read()
                 log.info("resource groups read again", path=self._path, groups=len(self._groups))
         except (OSError, UsageError) as error:
             log.error("resource groups kept as they were", path=self._path, error=error)
         return self._groups
+
+    def _read(self) -> tuple[ResourceGroup, ...]:
+        try:
+            return read_groups(self._path.read_text("utf-8"))
+        except UnicodeDecodeError:
+            raise UsageError("not text in UTF-8") from None
 
     def _version(self) -> tuple[int, int, int]:
         found = self._path.stat()
@@ -109,24 +113,53 @@ def _read_group(given: Any, place: str) -> ResourceGroup:
     if key not in _KEYS:
         raise UsageError(f"{place}.object.key: {key!r} is none of namespace, annotation")
     values = _typed(chosen.get("value") or [], list, f"{place}.object.value")
-    pairs = [_pair(value, f"{place}.object.value") for value in values] if key == "annotation" else []
+    of_annotations = key == "annotation"
+    pairs = [_pair(value, f"{place}.object.value") for value in values] if of_annotations else []
     labels = _typed(given.get("labels") or {}, dict, f"{place}.labels")
+    tolerations = _typed(given.get("tolerations") or [], list, f"{place}.tolerations")
     return ResourceGroup(
-        name=str(given.get("resourceGroup") or ""),
+        name=_text(given.get("resourceGroup"), f"{place}.resourceGroup"),
         key=key,
-        values=tuple(map(str, values)),
+        values=() if of_annotations else tuple(_text(value, f"{place}.object.value") for value in values),
         annotations=tuple(pair for found in pairs for pair in found),
-        scheduler=str(given.get("schedulerName") or ""),
-        tolerations=tuple(_typed(given.get("tolerations") or [], list, f"{place}.tolerations")),
-        labels={str(name): str(value) for name, value in labels.items()},
+        scheduler=_text(given.get("schedulerName"), f"{place}.schedulerName"),
+        tolerations=tuple(_typed(one, dict, f"{place}.tolerations[{index}]") for index, one in enumerate(tolerations)),
+        labels=_texts(labels, f"{place}.labels"),
         affinity=_affinity(given.get("affinity"), f"{place}.affinity"),
     )
 
 
 def _pair(value: Any, place: str) -> list[tuple[str, str]]:
     """An annotation is written as YAML in a string: `volcano.sh/kind: batch`."""
-    found = yaml.safe_load(value) if isinstance(value, str) else value
-    return [(str(name), str(text)) for name, text in _typed(found, dict, place).items()]
+    try:
+        found = _read_yaml(value) if isinstance(value, str) else value
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
+    return list(_texts(_typed(found, dict, place), place).items())
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"not YAML: {error}") from None
+    except (ValueError, LookupError, AttributeError):
+        raise UsageError("not YAML: a value is not what its tag says") from None
+    except RecursionError:
+        raise UsageError("not YAML that can be read: too deep") from None
+
+
+def _texts(values: Obj, place: str) -> dict[str, str]:
+    return {_text(name, place): _text(value, f"{place}.{name}") for name, value in values.items()}
+
+
+def _text(value: Any, place: str) -> str:
+    """What stands for a word: YAML takes some unquoted ones for truths and numbers."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float | None):
+        raise UsageError(f"{place}: expected text")
+    return "" if value is None else str(value)
 
 
 def _affinity(given: Any, place: str) -> Obj | None:
