@@ -268,3 +268,11 @@ def test_every_service_has_a_configuration_of_its_own() -> None:
     made = webhook_configurations(b"ca", lambda path: {"url": f"https://x{path}"}, paths)
     assert len({one["metadata"]["name"] for one in made}) == len(SERVICES)
     assert made[0]["webhooks"][0]["clientConfig"] == {"url": "https://x/jobs/mutate", "caBundle": "Y2E="}
+
+
+def test_what_is_in_the_webhooks_own_namespace_is_made_without_it() -> None:
+    made = webhook_configurations(
+        b"ca", lambda path: {"url": f"https://x{path}"}, {"/pods/validate"}, namespace="batch"
+    )
+    (expression,) = made[0]["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+    assert (expression["operator"], expression["values"]) == ("NotIn", ["kube-system", "volcano-system", "batch"])

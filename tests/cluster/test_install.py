@@ -173,6 +173,26 @@ def test_installing_again_leaves_the_webhook_and_its_certificate_alone(running: 
     assert present() == before
 
 
+def test_what_a_webhook_has_registered_itself_is_taken_over(running: ControlPlane) -> None:
+    kind, name = "mutatingwebhookconfigurations", "volcano-admission-service-jobs-mutate"
+    kubectl(running, "delete", kind, name)
+    url = {"url": "https://127.0.0.1:9/jobs/mutate"}
+    hook = {
+        "name": "mutatejob.volcano.sh",
+        "clientConfig": url,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    document = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [hook]}
+    version = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    kubectl(running, "create", "-f", "-", stdin=json.dumps({**version, **document}))
+    install(running, "--image", "hekla:test")
+    (found,) = json.loads(kubectl(running, "get", kind, name, "-o", "json"))["webhooks"]
+    service = {"name": "hekla-webhook", "namespace": NAMESPACE, "path": "/jobs/mutate", "port": 443}
+    assert {name: found["clientConfig"].get(name) for name in ("url", "service")} == {"url": None, "service": service}
+    install(running, "--image", "hekla:test")
+
+
 def test_nothing_printed_is_a_wildcard_and_only_the_node_looks_around_in_secrets() -> None:
     command = [HEKLA, "install", "--print", "--with-node", "--image", "hekla:test"]
     printed = subprocess.check_output(command, text=True, timeout=180)

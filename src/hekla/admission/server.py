@@ -32,6 +32,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+# Where upstream is installed.
+NAMESPACE = "volcano-system"
 _MOST_BYTES = 3 << 20
 _TIMEOUT_SECONDS = 10
 
@@ -206,21 +208,27 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def webhook_configurations(
-    certificate_authority: bytes, client_config: Callable[[str], Obj], paths: Collection[str]
+    certificate_authority: bytes,
+    client_config: Callable[[str], Obj],
+    paths: Collection[str],
+    *,
+    namespace: str = NAMESPACE,
 ) -> list[Obj]:
     """What a cluster must be told about the services at `paths`.
 
-    `client_config` gives, for a path, where it is served (`url` or `service`).
+    `client_config` gives, for a path, where it is served (`url` or `service`). About what is in `namespace`, where our
+    own pods are, nobody asks us: once all of them were gone, nobody could make them again.
     """
+    spared = list(dict.fromkeys(("kube-system", NAMESPACE, namespace)))
     bundle = base64.b64encode(certificate_authority).decode()
     return [
-        _configuration(service, {**client_config(service.path), "caBundle": bundle})
+        _configuration(service, {**client_config(service.path), "caBundle": bundle}, spared)
         for service in SERVICES
         if service.path in paths
     ]
 
 
-def _configuration(service: Service, client_config: Obj) -> Obj:
+def _configuration(service: Service, client_config: Obj, spared: list[str]) -> Obj:
     mutating = service.step == "mutate"
     rule = {
         "apiGroups": [service.kind.group],
@@ -238,13 +246,7 @@ def _configuration(service: Service, client_config: Obj) -> Obj:
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1"],
         "namespaceSelector": {
-            "matchExpressions": [
-                {
-                    "key": "kubernetes.io/metadata.name",
-                    "operator": "NotIn",
-                    "values": ["kube-system", "volcano-system"],
-                }
-            ]
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": spared}]
         },
     }
     if mutating:

@@ -37,24 +37,27 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
                hekla install --image hekla:1.0 --print | kubectl diff -f -
     """
     from hekla.api.crds import load_crds
-    from hekla.local.bootstrap import apply_all, install_crds, wait_for_kinds
+    from hekla.local.bootstrap import apply_all, install_crds, register_webhooks, wait_for_kinds
     from hekla.local.manifests import NAMESPACE, TLS_SECRET, access_manifests
 
     crds, access = load_crds(), access_manifests(with_node=with_node)
     if print_only:
         import yaml
 
-        objects = [*crds, *access, *(_components(image, None) if image else ())]
+        components, hooks = _components(image, None) if image else ([], [])
+        objects = [*crds, *access, *components, *hooks]
         click.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
         return
 
     async def carry_out(client: Client) -> int:
         await install_crds(client)
         present = await client.find(SECRET, TLS_SECRET, NAMESPACE) if image else None
-        objects = [*access, *(_components(image, present) if image else ())]
-        await apply_all(client, objects)
+        components, hooks = _components(image, present) if image else ([], [])
+        await apply_all(client, [*access, *components])
+        # As a whole: of one that `hekla webhook` has written, the address it named must go.
+        await register_webhooks(client, hooks)
         await wait_for_kinds(client, rng=random.SystemRandom())
-        return len(objects)
+        return len(access) + len(components) + len(hooks)
 
     others = with_client(cluster.connection(), carry_out)
     running = f" Controllers, scheduler and webhook start in {NAMESPACE}." if image else ""
@@ -68,8 +71,8 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
         )
 
 
-def _components(image: str, secret: Obj | None) -> list[Obj]:
-    """What runs the image; `secret` is what the cluster holds of the webhook's certificate."""
+def _components(image: str, secret: Obj | None) -> tuple[list[Obj], list[Obj]]:
+    """What runs the image, and the webhook configurations; `secret` is what the cluster holds of the certificate."""
     from hekla.admission.server import SERVICES, webhook_configurations
     from hekla.clock import SystemClock
     from hekla.local.manifests import WEBHOOK_NAMES, component_manifests, webhook_location
@@ -78,4 +81,4 @@ def _components(image: str, secret: Obj | None) -> list[Obj]:
     tls = webhook_tls(secret, WEBHOOK_NAMES, clock=SystemClock())
     # Without resource groups, no pod needs to be asked about before it is made.
     paths = {service.path for service in SERVICES} - {"/pods/mutate"}
-    return component_manifests(image, tls) + webhook_configurations(tls.authority, webhook_location, paths)
+    return component_manifests(image, tls), webhook_configurations(tls.authority, webhook_location, paths)

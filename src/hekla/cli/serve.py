@@ -333,7 +333,9 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
                 from hekla.local.bootstrap import register_webhooks
 
                 if where is not None:
-                    await register_webhooks(client, server.webhook_configurations(authority, where, paths))
+                    namespace = flags["webhook_namespace"]
+                    hooks = server.webhook_configurations(authority, where, paths, namespace=namespace)
+                    await register_webhooks(client, hooks)
 
             await server.run(
                 settings, admission, announce=announce, ready=lambda port: ready(f"webhook on port {port}")
