@@ -51,6 +51,15 @@ def test_booleans_are_written_as_in_go(arguments: list[str], said: str) -> None:
     assert run(*arguments) == (said, "")
 
 
+@pytest.mark.parametrize("command", ["controllers", "scheduler", "webhook"])
+def test_a_flag_without_meaning_here_has_its_value_after_a_blank_be_it_below_zero(command: str) -> None:
+    own = {"controllers": "--max-requeue-num", "scheduler": "--minimum-feasible-nodes", "webhook": "--resync-period"}
+    # An unknown gate ends it where everything before has been taken.
+    done = CliRunner().invoke(hekla, [command, own[command], "-1", "--logtostderr", "--feature-gates", "None=true"])
+    assert isinstance(done.exception, UsageError), done.output
+    assert f"note: {own[command]} changes nothing" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("argument", "named"),
     [("--kube-api-qps=2000", "--kube-api-qps"), ("--logtostderr", "--logtostderr"), ("-v=3", "-v")],

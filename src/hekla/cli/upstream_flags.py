@@ -34,6 +34,8 @@ _MOOT_EVERYWHERE: Mapping[str, str] = {
     "--v": _LOGS,
     "-v": _LOGS,
 }
+# Of them upstream's booleans, which may stand alone. The others have a value, be it -1.
+_SWITCHES = frozenset({"--enable-pprof", "--logtostderr", "--alsologtostderr", "--csi-storage", "--cache-dumper"})
 MOOT_FOR_CONTROLLERS: Mapping[str, str] = {
     **_MOOT_EVERYWHERE,
     "--worker-threads": _THREADS,
@@ -97,10 +99,10 @@ def moot(flags: Mapping[str, str]) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         for flag in flags:
-            # Some are booleans of upstream's, which may stand alone.
+            alone: dict[str, Any] = {"flag_value": "true"} if flag in _SWITCHES else {}
             option = click.option(
-                flag, hidden=True, expose_value=False, is_flag=False, flag_value="true", default=None,
-                callback=_note(flag, flags[flag]),
+                flag, hidden=True, expose_value=False, is_flag=False, default=None, callback=_note(flag, flags[flag]),
+                **alone,
             )  # fmt: skip
             command = option(command)
         return command
