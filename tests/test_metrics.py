@@ -38,7 +38,7 @@ def test_figures_are_served_under_their_exact_names() -> None:
 
 def test_an_address_that_is_none_or_is_taken_is_told_in_one_sentence() -> None:
     async def main() -> None:
-        for address in ("8081", "host", ":x"):
+        for address in ("8081", "host", ":x", ":65536", ":\u00b2"):
             with pytest.raises(UsageError, match="is not an address"):
                 async with serving_metrics(CollectorRegistry(), address):
                     pass

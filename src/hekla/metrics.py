@@ -25,6 +25,8 @@ log = get_logger("metrics")
 
 _PATIENCE_SECONDS = 5.0
 _MOST_BYTES = 8192
+# What is above, sockets would take for another: 65616 for 80.
+_HIGHEST_PORT = 65_535
 
 
 class PlainCounter(Collector):
@@ -111,7 +113,7 @@ async def _serving(what: str, page: _Page, address: str) -> AsyncIterator[int]:
 
 def _split(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _HIGHEST_PORT:
         raise UsageError(f"{address!r} is not an address such as :8081 or 127.0.0.1:8081")
     return host.strip("[]"), int(port)
 
