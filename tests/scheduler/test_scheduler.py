@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -779,6 +780,22 @@ def test_a_pod_is_told_its_cards_with_its_node_and_the_next_scheduler_knows(tmp_
         assert [meta["annotations"][GPU_INDEX] for meta in told] == ["0", "1", "0"]
         # The clock of the stage began in 2030.
         assert all(int(meta["annotations"][PREDICATE_TIME]) // 10**9 in range(1893456000, 1893457000) for meta in told)
+        await stage.stop()
+
+    on_stage(script)
+
+
+def test_a_queue_that_cannot_be_made_is_told_once_and_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.add(GANG)
+        with caplog.at_level(logging.WARNING, logger="hekla.scheduler"):
+            line = stage.start()
+            line.fault = lambda write: "refuse" if write.endswith("/queues") else ""
+            await asyncio.sleep(60)
+        (told,) = [record.getMessage() for record in caplog.records if record.name == "hekla.scheduler"]
+        assert told.startswith("queue not made yet queue=root error=")
+        line.fault = lambda write: ""
+        await stage.until_bound(*MEMBERS)
         await stage.stop()
 
     on_stage(script)

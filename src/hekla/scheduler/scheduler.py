@@ -205,12 +205,17 @@ class _Scheduler:
     async def _make_queues(self) -> None:
         """Make sure the two queues everything hangs on exist; waits while the kind is not served yet."""
         for name, reclaimable in ((ROOT_QUEUE, False), (self._settings.default_queue, True)):
-            delay = _FIRST_DELAY
-            while not await self._make_queue(name, reclaimable):
+            delay, told = _FIRST_DELAY, ""
+            while refusal := await self._make_queue(name, reclaimable):
+                if refusal != told and delay == _LONGEST_DELAY:
+                    # Not a matter of a moment: nothing is scheduled until somebody mends it.
+                    log.warning("queue not made yet", queue=name, error=refusal)
+                    told = refusal
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _LONGEST_DELAY)
 
-    async def _make_queue(self, name: str, reclaimable: bool) -> bool:
+    async def _make_queue(self, name: str, reclaimable: bool) -> str:
+        """Empty when it is there, else why it is not."""
         queue = {
             "apiVersion": QUEUE.api_version,
             "kind": QUEUE.kind,
@@ -221,11 +226,10 @@ class _Scheduler:
             if await self._client.find(QUEUE, name) is None:
                 await self._client.create(QUEUE, queue)
         except AlreadyExists:
-            return True
+            return ""
         except (ApiError, Disconnected) as error:
-            log.debug("queue not made yet", queue=name, error=error)
-            return False
-        return True
+            return str(error)
+        return ""
 
     async def _watch_configuration(self) -> None:
         """Have a cycle when the configuration changed. A mounted ConfigMap is swapped by links: nobody tells."""
