@@ -24,7 +24,7 @@ from hekla.admission.certificate import read_authority
 from hekla.admission.review import VolcanoAdmission
 from hekla.admission.server import SERVICES, WebhookSettings, run, webhook_configurations
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
-from hekla.errors import UsageError
+from hekla.errors import Forbidden, UsageError
 from tests import make
 from tests.admission.test_review import Lookup, review
 
@@ -53,11 +53,11 @@ def certificate(folder: Path, serial: int = 1) -> WebhookSettings:
 Post = Callable[..., Awaitable[tuple[int, bytes]]]
 
 
-def with_server(folder: Path, script: Callable[[Post], Awaitable[None]]) -> None:
+def with_server(folder: Path, script: Callable[[Post], Awaitable[None]], lookup: Lookup | None = None) -> None:
     async def main() -> None:
         settings = certificate(folder)
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        admission = VolcanoAdmission(Lookup(make.queue("default")))
+        admission = VolcanoAdmission(lookup or Lookup(make.queue("default")))
         serving = asyncio.create_task(run(settings, admission, ready=port.set_result))
         tls = ssl.create_default_context(cafile=str(settings.certificate))
 
@@ -153,6 +153,19 @@ def test_a_review_that_lacks_what_it_is_about_is_no_review(tmp_path: Path) -> No
         assert (await post("/queues/validate", encoded(gone)))[0] == 400
 
     with_server(tmp_path, script)
+
+
+class ForbiddenLookup(Lookup):
+    async def find_all(self, kind: Kind, namespace: str | None = None) -> list[dict[str, Any]]:
+        raise Forbidden(f"{kind.plural} may not be listed")
+
+
+def test_what_keeps_a_review_from_being_answered_is_told_to_whoever_wrote(tmp_path: Path) -> None:
+    async def script(post: Post) -> None:
+        status, body = await post("/jobs/validate", encoded(review(JOB, "CREATE", make.job())))
+        assert (status, body) == (500, b"what the review needs cannot be looked up: queues may not be listed")
+
+    with_server(tmp_path, script, ForbiddenLookup())
 
 
 class SlowLookup(Lookup):

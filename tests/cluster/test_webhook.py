@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster.components import HEKLA, start_components, start_webhook
 from tests.cluster.control_plane import ControlPlane
@@ -77,6 +78,19 @@ def test_a_webhook_that_cannot_listen_is_not_registered(control_plane: ControlPl
     kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
     shown = subprocess.check_output([*kubectl(control_plane), "get", kinds, "-o", "name"], text=True)
     assert "volcano" not in shown
+
+
+def test_whoever_writes_is_told_that_the_webhook_may_not_look(control_plane: ControlPlane, tmp_path: Path) -> None:
+    hekla_install = [HEKLA, "install", "--kubeconfig", control_plane.kubeconfig]
+    subprocess.run(hekla_install, check=True, timeout=180, capture_output=True)
+    token = [*kubectl(control_plane), "create", "token", "default"]
+    document = yaml.safe_load(control_plane.kubeconfig.read_text())
+    document["users"][0]["user"] = {"token": subprocess.check_output(token, text=True).strip()}
+    account = tmp_path / "account.kubeconfig"
+    account.write_text(json.dumps(document))
+    words = "what the review needs cannot be looked up: queues.scheduling.volcano.sh is forbidden"
+    with start_webhook(control_plane, tmp_path, account=account, able=False):
+        eventually(lambda: words in apply(control_plane, "svc", 2).stderr, what="the API server hands on the words")
 
 
 def test_a_job_is_defaulted_and_may_be_applied_twice(webhook: ControlPlane) -> None:

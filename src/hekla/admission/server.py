@@ -20,7 +20,7 @@ from hekla.admission.certificate import ServingCertificate
 from hekla.admission.request import fault_of_request
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.review import Admission
-from hekla.errors import UsageError
+from hekla.errors import HeklaError, UsageError
 from hekla.log import get_logger
 
 log = get_logger("webhook")
@@ -162,7 +162,9 @@ class WebhookApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         status, body = await self._answer(scope, receive)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        # API servers hand on the words of an error only where it is text.
+        content_type = b"application/json" if body.startswith(b"{") else b"text/plain; charset=utf-8"
+        headers = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -188,6 +190,10 @@ class WebhookApp:
             return 400, fault.encode()
         try:
             answer = await step(review)
+        except HeklaError as error:
+            log.warning("review not answered", path=scope["path"], name=request.get("name", ""), error=error)
+            # Of a 500, unlike a 503, API servers hand on the text.
+            return 500, f"what the review needs cannot be looked up: {error}".encode()
         except Exception:
             # The loop that must survive: a fault of ours refuses one write, with a word, and no more.
             log.exception("review failed", path=scope["path"], name=request.get("name", ""))
