@@ -42,7 +42,7 @@ def start_components(
     with contextlib.ExitStack() as stack:
         for name, command in commands.items():
             kubeconfig = accounts[name] if accounts is not None else plane.kubeconfig
-            stack.enter_context(_running(name, [*command, "--kubeconfig", str(kubeconfig)], directory))
+            stack.enter_context(running(name, [*command, "--kubeconfig", str(kubeconfig)], directory))
         yield
     subprocess.run([HEKLA, "down", "--data-dir", str(data)], check=True, timeout=180, capture_output=True)
 
@@ -69,7 +69,7 @@ def start_webhook(
     if account is None:
         command += ["--webhook-url", url]
     kubectl: list[str | Path] = [plane.kubectl, "--kubeconfig", plane.kubeconfig]
-    with _running("webhook", command, directory, ready="webhook on port"):
+    with running("webhook", command, directory, ready="webhook on port"):
         try:
             if account is not None:
                 asyncio.run(_register(plane, url))
@@ -112,7 +112,7 @@ async def _register(plane: ControlPlane, url: str) -> None:
 
 
 @contextlib.contextmanager
-def _running(name: str, command: list[str], directory: Path, *, ready: str = "") -> Iterator[None]:
+def running(name: str, command: list[str], directory: Path, *, ready: str = "") -> Iterator[None]:
     log = directory / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen([HEKLA, *command], stderr=output, stdout=output, stdin=subprocess.DEVNULL)

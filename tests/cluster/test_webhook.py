@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.components import HEKLA, start_components, start_webhook
+from tests.cluster.components import HEKLA, running, start_components, start_webhook
 from tests.cluster.control_plane import ControlPlane
 from tests.eventually import eventually
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.cluster
 
@@ -78,6 +79,32 @@ def test_a_webhook_that_cannot_listen_is_not_registered(control_plane: ControlPl
     kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
     shown = subprocess.check_output([*kubectl(control_plane), "get", kinds, "-o", "name"], text=True)
     assert "volcano" not in shown
+
+
+def test_a_path_that_is_no_longer_enabled_is_asked_no_more_and_others_are_left_alone(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    assert control_plane.credentials is not None
+    node, (port, other) = control_plane.credentials.node, free_ports(2)
+    kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+
+    def registered(port: int, *enabled: str) -> set[str]:
+        command = [
+            "webhook", "--kubeconfig", str(control_plane.kubeconfig), "--port", str(port),
+            "--tls-cert-file", str(node.certificate), "--tls-private-key-file", str(node.key),
+            "--ca-cert-file", str(control_plane.credentials.ca), "--webhook-url", f"https://127.0.0.1:{port}",
+            "--enabled-admission", ",".join(enabled),
+        ]  # fmt: skip
+        with running("webhook", command, tmp_path, ready="webhook on port"):
+            shown = subprocess.check_output([*kubectl(control_plane), "get", kinds, "-o", "name"], text=True)
+        return {line.rpartition("service-")[2] for line in shown.split() if "volcano-admission-service-" in line}
+
+    try:
+        assert registered(port, "/jobs/mutate", "/jobs/validate") == {"jobs-mutate", "jobs-validate"}
+        assert registered(other, "/pods/validate") == {"jobs-mutate", "jobs-validate", "pods-validate"}
+        assert registered(port, "/jobs/validate") == {"jobs-validate", "pods-validate"}
+    finally:
+        subprocess.run([*kubectl(control_plane), "delete", kinds, "--all"], capture_output=True, check=True)
 
 
 def test_whoever_writes_is_told_that_the_webhook_may_not_look(control_plane: ControlPlane, tmp_path: Path) -> None:

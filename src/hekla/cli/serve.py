@@ -7,6 +7,7 @@ import os
 import random
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -330,12 +331,14 @@ def webhook(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
             authority, paths = read_authority(flags["ca_cert_file"]), _enabled_paths(flags)
 
             async def announce() -> None:
-                from hekla.local.bootstrap import register_webhooks
+                from hekla.local.bootstrap import register_webhooks, unregister_webhooks
 
                 if where is not None:
-                    namespace = flags["webhook_namespace"]
-                    hooks = server.webhook_configurations(authority, where, paths, namespace=namespace)
-                    await register_webhooks(client, hooks)
+                    described = partial(
+                        server.webhook_configurations, authority, where, namespace=flags["webhook_namespace"]
+                    )
+                    await register_webhooks(client, described(paths))
+                    await unregister_webhooks(client, described({one.path for one in server.SERVICES} - paths))
 
             await server.run(
                 settings, admission, announce=announce, ready=lambda port: ready(f"webhook on port {port}")

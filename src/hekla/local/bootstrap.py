@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import random
 from collections.abc import Collection
@@ -19,12 +20,12 @@ from hekla.api.kinds import (
     Obj,
     kind_of,
 )
-from hekla.api.meta import annotations_of, name_of
+from hekla.api.meta import annotations_of, name_of, uid_of
 from hekla.client.inprocess import Application, InProcessTransport
 from hekla.client.rest import Client, PatchStyle
 from hekla.client.watch import follow
 from hekla.clock import Clock
-from hekla.errors import AlreadyExists, ApiError, UsageError
+from hekla.errors import AlreadyExists, ApiError, Forbidden, NotFound, UsageError
 from hekla.local.departed import take_away
 from hekla.local.roles import PART_OF, local_access
 
@@ -102,6 +103,23 @@ async def register_webhooks(client: Client, configurations: list[Obj]) -> None:
             await client.create(kind, wanted)
         except AlreadyExists:
             await client.patch(kind, name_of(wanted), {"webhooks": wanted["webhooks"]})
+
+
+async def unregister_webhooks(client: Client, configurations: list[Obj]) -> None:
+    """Remove those that are as given in their address; what leads elsewhere is somebody else's."""
+    for unwanted in configurations:
+        kind = kind_of(unwanted)
+        assert kind is not None
+        # Who may only write them leaves them.
+        with contextlib.suppress(NotFound, Forbidden):
+            found = await client.find(kind, name_of(unwanted))
+            if found is not None and _addresses(found) == _addresses(unwanted):
+                await client.delete(kind, name_of(unwanted), uid=uid_of(found))
+
+
+def _addresses(configuration: Obj) -> list[tuple[object, ...]]:
+    found = [(hook["clientConfig"], hook["clientConfig"].get("service") or {}) for hook in configuration["webhooks"]]
+    return [(to.get("url"), *(service.get(name) for name in ("namespace", "name", "path"))) for to, service in found]
 
 
 async def _create_missing(client: Client, kind: Kind, objects: list[Obj]) -> None:
