@@ -105,8 +105,6 @@ def test_what_is_no_review_is_refused_and_the_server_lives_on(tmp_path: Path) ->
             assert (await post("/jobs/validate", encoded({"request": request})))[0] == 400
         assert (await post("/jobs/mutate", b"{}", "text/plain"))[0] == 415
         assert (await post("/jobs/mutate", b" " * ((3 << 20) + 1)))[0] == 413
-        unknown = {"kind": {}, "operation": "CREATE", "object": {"metadata": {}}}
-        assert (await post("/jobs/validate", encoded({"request": unknown})))[0] == 200
 
     with_server(tmp_path, script)
 
@@ -129,6 +127,21 @@ def test_an_object_past_every_schema_is_refused_in_words(tmp_path: Path, kind: K
                 assert status == 200, body
                 assert response["allowed"] or response["status"]["message"], service.path
                 assert service.step == "mutate" or not response["allowed"], service.path
+
+    with_server(tmp_path, script)
+
+
+@pytest.mark.parametrize("path", ["/jobs/mutate", "/jobs/validate"])
+def test_what_a_path_is_not_for_is_refused_there(tmp_path: Path, path: str) -> None:
+    unknown = review(JOB, "CREATE", make.job())
+    unknown["request"]["kind"] = {}
+
+    async def script(post: Post) -> None:
+        for other in (review(QUEUE, "CREATE", make.queue("q")), unknown):
+            status, body = await post(path, encoded(other))
+            words = "expect resource to be {batch.volcano.sh v1alpha1 jobs}"
+            response = {"uid": "u1", "allowed": False, "status": {"message": words}}
+            assert (status, json.loads(body)["response"]) == (200, response)
 
     with_server(tmp_path, script)
 

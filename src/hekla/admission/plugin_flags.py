@@ -39,10 +39,10 @@ class PluginFlags:
 
     async def of(self, job: Obj) -> Mapping[str, Callable[[], _Flags]]:
         """Those of all plugins, to be asked for where the Job names them."""
+        unread = [name for name in _named(job) if name in self._unread]
         async with asyncio.TaskGroup() as tasks:
-            for name in _named(job):
-                if name in self._unread:
-                    tasks.create_task(self._read(name))
+            for name in unread:
+                tasks.create_task(self._read(name))
         return self._flags
 
     def doubts_about(self, job: Obj) -> list[str]:

@@ -86,7 +86,7 @@ class VolcanoAdmission:
         if request["operation"] == _CREATE:
             read_as = _READ_AS.get(kind) if kind is not None else None
             if read_as is not None and (fault := unreadable(before, read_as)):
-                return _refused(request, fault)
+                return refused(request, fault)
             if kind == JOB and before.get("spec") is None:
                 # parity: it is filled in all the same, which is the server's to refuse.
                 return _with_patch(request, [{"op": "add", "path": "/spec/queue", "value": DEFAULT_QUEUE}])
@@ -94,7 +94,7 @@ class VolcanoAdmission:
         try:
             await self._default(kind, after, request)
         except InvalidQuantity as error:
-            return _refused(request, str(error))
+            return refused(request, str(error))
         except _MISSHAPEN:
             # Not of the right shape: the schema check that follows says which field and why.
             return _allowed(request)
@@ -108,7 +108,7 @@ class VolcanoAdmission:
         try:
             message = await self._fault(kind, request)
             if message:
-                return _refused(request, message)
+                return refused(request, message)
             warnings = []
             if kind == JOB and request["operation"] == _CREATE:
                 job = request["object"]
@@ -116,7 +116,7 @@ class VolcanoAdmission:
             return _allowed(request, warnings)
         except _MISSHAPEN as error:
             # Past the schema, which a server checks before: one that has ours sends no such object.
-            return _refused(request, _misshapen(kind, request, error))
+            return refused(request, _misshapen(kind, request, error))
 
     async def faults_of_new(self, kind: Kind, obj: Obj) -> list[str]:
         """What would be refused in an object as a person wrote it, one by one, whatever its schema says.
@@ -243,7 +243,8 @@ def _allowed(request: Obj, warnings: list[str] | None = None) -> Obj:
     return _answer(response)
 
 
-def _refused(request: Obj, message: str) -> Obj:
+def refused(request: Obj, message: str) -> Obj:
+    """The answer that keeps something from being written."""
     return _answer({"uid": request.get("uid", ""), "allowed": False, "status": {"message": message}})
 
 

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from hekla.admission.certificate import ServingCertificate
 from hekla.admission.request import fault_of_request
+from hekla.admission.review import refused
 from hekla.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind, Obj
 from hekla.api.review import Admission
 from hekla.errors import HeklaError, UsageError
@@ -156,8 +157,9 @@ class WebhookApp:
     """The ASGI application: a review in, a review out."""
 
     def __init__(self, admission: Admission) -> None:
-        self._steps = {
-            service.path: admission.mutate if service.step == "mutate" else admission.validate for service in SERVICES
+        self._services = {
+            service.path: (service.kind, admission.mutate if service.step == "mutate" else admission.validate)
+            for service in SERVICES
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -171,9 +173,10 @@ class WebhookApp:
     async def _answer(self, scope: Message, receive: Receive) -> tuple[int, bytes]:
         if scope["path"] == "/healthz":
             return 200, b"ok"
-        step = self._steps.get(scope["path"])
-        if step is None:
+        service = self._services.get(scope["path"])
+        if service is None:
             return 404, b"not found"
+        kind, step = service
         content_type = dict(scope["headers"]).get(b"content-type", b"").partition(b";")[0].strip()
         if scope["method"] != "POST" or content_type != b"application/json":
             return 415, b"a review must be posted as application/json"
@@ -188,6 +191,11 @@ class WebhookApp:
         fault = fault_of_request(request)
         if fault:
             return 400, fault.encode()
+        given = request.get("kind") or {}
+        if (given.get("group"), given.get("kind")) != (kind.group, kind.kind):
+            # parity: so it is refused, whatever the path would say of it.
+            expected = f"expect resource to be {{{kind.group} {kind.version} {kind.plural}}}"
+            return 200, msgspec.json.encode(refused(request, expected))
         try:
             answer = await step(review)
         except HeklaError as error:
