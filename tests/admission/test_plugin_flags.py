@@ -130,3 +130,8 @@ def test_of_two_under_one_name_none_is_loaded(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(UnloadablePlugin, match="several are installed under this name"):
         asyncio.run(flags_now(PluginFlags(registered())))
     assert not (tmp_path / "began").exists()
+
+
+def test_plugins_of_no_shape_are_told_as_other_fields_of_none_are() -> None:
+    with pytest.raises(TypeError):
+        asyncio.run(PluginFlags(registered()).of(make.job(plugins=3)))
