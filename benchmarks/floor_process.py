@@ -26,7 +26,7 @@ from hekla.controllers.sources import PodView, RevisionView, StatusView, Written
 from hekla.local.supervisor import Ready, run_until_terminated
 from hekla.log import configure_logging
 
-_AT_ONCE = 64
+_AT_ONCE = 256  # as many as the controllers have workers
 _MOMENT = "2026-01-01T00:00:00Z"
 
 
