@@ -196,6 +196,20 @@ def test_the_jobs_of_a_cron_job_are_looked_at_under_the_names_they_will_have(
     assert f"{'n' * 52}-31557600-" in told
 
 
+def test_one_that_a_server_will_name_is_looked_at_like_any_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unnamed = job().replace("  name: example", "  generateName: example-", 1)
+    assert lint(tmp_path, unnamed, capsys) == (0, [])
+    spec = job(task="minAvailable: 5").partition("spec:\n")[2].replace("\n", "\n    ")
+    head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {generateName: nightly-}\nspec:\n"
+    for schedule, more in (("0 3 * * *", []), ("never", [("error", 5, "spec.schedule")])):
+        text = f"{head}  schedule: {schedule}\n  jobTemplate:\n    spec:\n    {spec}"
+        code, found = lint(tmp_path, text, capsys)
+        assert (code, [one for one in found if one[2] == "spec.schedule"]) == (3, more)
+        assert [one for one in found if one[2].startswith("spec.jobTemplate.")]
+
+
 def test_an_exit_code_before_any_failure_has_its_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = "policies: [{event: PodEvicted, action: RestartJob}, {exitCode: 3, action: AbortJob}, "
     assert lint(tmp_path, job(task=policies + "{event: PodFailed, action: RestartPod}]"), capsys) == (0, [])

@@ -40,7 +40,7 @@ class Finding:
 _TEMPLATES: dict[Kind, tuple[str, ...]] = {CRON_JOB: ("spec", "jobTemplate"), JOB_TEMPLATE: ()}
 # A Job of a CronJob is called after its time, and any is as long.
 _SOME_DAY = datetime(2030, 1, 1, tzinfo=UTC)
-_NAMELESS = "job"  # for one whose name is refused as it is
+_NAMELESS = "job"  # for one that has no name yet, or one that is refused as it is
 
 
 @click.command()
@@ -94,24 +94,27 @@ async def _lint_document(client: Client, document: Document, warnings: list[str]
     except ApiError as error:
         told = await all_mistakes(client, kind, document, error)
         known = {path for path, _ in told}
-        name = _NAMELESS if "metadata.name" in known else _name_of_job(document, kind)
-        more = [one for one in await _lint_template(client, document, kind, name) if one.field not in known]
+        named = document.obj if "metadata.name" not in known else {}
+        more = [one for one in await _lint_template(client, document, kind, named) if one.field not in known]
         return [_finding("error", document, *mistake) for mistake in told] + more
     found = [_finding("warning", document, *_split(text)) for text in warnings]
     if kind is JOB:
         found += [_finding("warning", document, *advice) for advice in advice_for(read_job(made))]
-    return found + await _lint_template(client, document, kind, _name_of_job(document, kind))
+    return found + await _lint_template(client, document, kind, made)
 
 
-async def _lint_template(client: Client, document: Document, kind: Kind, name: str) -> list[Finding]:
-    """A server takes what Jobs will be made of as it is, and refuses each of these Jobs later."""
+async def _lint_template(client: Client, document: Document, kind: Kind, named: Obj) -> list[Finding]:
+    """A server takes what Jobs will be made of as it is, and refuses each of these Jobs later.
+
+    `named` is what it is called, as far as that is known.
+    """
     path = _TEMPLATES.get(kind)
     if path is None:
         return []
     template = document.obj
     for part in path:
         template = _mapping(template.get(part))
-    metadata = {"name": name, "namespace": namespace_of(document.obj) or "default"}
+    metadata = {"name": _name_of_job(named, kind), "namespace": namespace_of(document.obj) or "default"}
     spec = _mapping(template.get("spec"))
     job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": spec}
     await take_for_granted(client, JOB, job)
@@ -124,9 +127,11 @@ async def _lint_template(client: Client, document: Document, kind: Kind, name: s
     return [_finding("warning", document, f"{above}{field}", text) for field, text in advice_for(read_job(made))]
 
 
-def _name_of_job(document: Document, kind: Kind) -> str:
+def _name_of_job(named: Obj, kind: Kind) -> str:
     """What a Job made of it is called, as far as that is known: a flow puts its own name before a template's."""
-    return job_name(document.obj, _SOME_DAY) if kind is CRON_JOB else name_of(document.obj)
+    if not _mapping(named.get("metadata")).get("name"):
+        return _NAMELESS
+    return job_name(named, _SOME_DAY) if kind is CRON_JOB else name_of(named)
 
 
 def _mapping(value: object) -> Obj:
