@@ -180,7 +180,7 @@ class Outage(Counting):
     async def send(self, request: Request) -> Answer:
         if self.lost == "silent":
             await self.back.wait()
-        if self.lost == "refused":
+        if self.lost == "refused" or (self.lost == "patches" and request.method == "PATCH"):
             return refusal(ServiceUnavailable("not now"))
         if self.lost == "before":
             raise Disconnected("nobody there")
@@ -214,6 +214,28 @@ def test_what_is_said_while_the_server_is_away_is_written_when_it_is_back(lost: 
         for name in ("p", "q"):
             said = [event["message"] for event in events if event["involvedObject"]["name"] == name]
             assert said == ["first", "second"]
+        task.cancel()
+
+    with_server(scenario)
+
+
+def test_what_was_said_again_after_a_lost_answer_is_counted_though_the_server_goes_away_once_more() -> None:
+    async def scenario(rig: Rig) -> None:
+        outage = Outage(rig.client.transport, "after")
+        recorder = Recorder(Client(outage), "test", clock=LoopClock(), rng=random.Random(1))
+        task = asyncio.create_task(recorder.run())
+        recorder.event(about("p"), NORMAL, "Said", "now")
+        await asyncio.sleep(0.5)
+        outage.lost = "patches"
+        recorder.event(about("p"), NORMAL, "Said", "now")
+        await asyncio.sleep(20)
+        assert await told(rig) == {"p": 1}
+        outage.lost = ""
+        await asyncio.sleep(20)
+        assert await told(rig) == {"p": 2}
+        recorder.event(about("p"), NORMAL, "Said", "now")
+        await asyncio.sleep(20)
+        assert await told(rig) == {"p": 3}
         task.cancel()
 
     with_server(scenario)

@@ -196,7 +196,9 @@ class Recorder:
                 if isinstance(result, AlreadyExists):
                     # By us: the answer was lost, and it may have been said again since.
                     self._remember(fingerprint, event["metadata"]["name"], 0)
-                    await in_turns([fingerprint], lambda each: self._repeat(each, waiting), 1)
+                    (repeated,) = await in_turns([fingerprint], lambda each: self._repeat(each, waiting), 1)
+                    if isinstance(repeated, _AWAY):
+                        continue
                 elif not isinstance(result, ApiError):
                     self._remember(fingerprint, event["metadata"]["name"], event["count"])
                 elif isinstance(result, _AWAY):
