@@ -7,7 +7,6 @@ empty list or map, but not an empty object (`emptyDir: {}`), which is a wish. Am
 from __future__ import annotations
 
 from copy import deepcopy
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from hekla.api.duration import canonical_duration
 from hekla.api.kinds import Obj
 from hekla.api.quantity import canonical
+from hekla.api.remembered import remembered
 from hekla.api.upstream_types import TASK
 from hekla.api.written import written
 
@@ -70,7 +70,7 @@ def pod_spec_as_stored(spec: Obj) -> Obj:
     return stored
 
 
-@lru_cache(maxsize=256)
+@remembered
 def _encoded_as_stored(encoded: bytes) -> bytes:
     """Who runs thousands of small jobs writes the same into most of them."""
     try:
