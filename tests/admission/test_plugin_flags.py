@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import random
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,39 @@ def test_one_that_hangs_is_ended_left_alone_for_a_while_and_said_to_be_unchecked
 
     assert flags.doubts_about(job) == []
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("start", "then", "answered"),
+    [
+        ("subprocess.Popen(['sleep', '3600'], pass_fds=[held.fileno()])", "", True),
+        ("if not os.fork(): signal.pause()", "", True),
+        ("if not os.fork(): signal.pause()", "signal.pause()", False),
+    ],
+)
+def test_what_a_plugin_starts_is_not_waited_for_and_ends_with_it(
+    start: str, then: str, answered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lock := tmp_path / "lock").touch()
+    hold = f"held = open({str(lock)!r}, 'w')\nfcntl.flock(held, fcntl.LOCK_EX)"
+    source = f"import fcntl, os, signal, subprocess\n{hold}\n{start}\n{then}\n{FLAGS}"
+    install(tmp_path, monkeypatch, source)
+
+    async def story() -> None:
+        flags = PluginFlags(registered(), seconds=60 if answered else 1)
+        assert (await flags_now(flags) is not None) == answered
+        await soon(partial(is_free, lock), what="nobody is left who holds it")
+
+    asyncio.run(story())
+
+
+def is_free(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_while_a_plugin_is_imported_the_server_takes_the_jobs_of_others(

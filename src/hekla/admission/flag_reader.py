@@ -5,6 +5,7 @@ For `plugin_flags.py`, which is not to run what anybody may have written.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -31,7 +32,9 @@ def main(name: str, value: str) -> None:
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         output.write(_answer(EntryPoint(name, value, GROUP)))
-    # Not what it wants done when the process ends, nor its threads.
+    # With whatever it has started; and not what it wants done when the process ends.
+    with contextlib.suppress(ProcessLookupError):  # one that leads no group of its own
+        os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)
 
 

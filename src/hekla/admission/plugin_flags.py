@@ -1,13 +1,14 @@
 """The flags of job plugins, without the code of those that did not come with Hekla.
 
-Such a plugin is loaded in a process of its own (`flag_reader.py`): whatever it does meanwhile, hang or exit, is over
-when that process is, and the server has gone on answering others.
+Such a plugin is loaded in a process of its own (`flag_reader.py`): whatever it does meanwhile, hang or exit, and
+whatever it starts, is over when that process is, and the server has gone on answering others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -79,17 +80,22 @@ def _read_apart(point: EntryPoint, seconds: float) -> _Flags:
     # It must find what is found here.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     try:
-        ended = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=seconds, check=False
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
         )
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
     except OSError as error:
         raise UnloadablePlugin(f"no process to load it in: {error}") from error
+    with process:
+        try:
+            told, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # What it has started is of its group.
+            os.killpg(process.pid, signal.SIGKILL)
+            raise TimeoutError from None
     try:
-        answer = msgspec.json.decode(ended.stdout, type=Answer)
+        answer = msgspec.json.decode(told, type=Answer)
     except msgspec.DecodeError:
-        raise UnloadablePlugin(f"it ended the process that loaded it, with exit code {ended.returncode}") from None
+        raise UnloadablePlugin(f"it ended the process that loaded it, with exit code {process.returncode}") from None
     if answer.problem:
         raise UnloadablePlugin(answer.problem)
     return answer.flags
