@@ -159,6 +159,22 @@ for _ in range(300):
     asyncio.run(story())
 
 
+def test_those_who_ask_at_the_same_time_are_refused_after_one_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    install(tmp_path, monkeypatch, f"with open({str(log)!r}, 'a') as log:\n    log.write('x')\nraise OSError('no')")
+
+    async def story() -> None:
+        flags = PluginFlags(registered())
+        job = make.job(plugins={"odd": []})
+        for attempts in (1, 2):
+            await asyncio.gather(*[flags.of(job) for _ in range(10)])
+            assert log.read_text() == "x" * attempts
+
+    asyncio.run(story())
+
+
 def test_of_two_under_one_name_none_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, f"import pathlib\npathlib.Path({str(tmp_path / 'began')!r}).touch()")
     register(tmp_path, "mine", {"odd": "mine:Odd"})

@@ -7,6 +7,7 @@ whatever it starts, is over when that process is, and the server has gone on ans
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
@@ -35,7 +36,8 @@ class PluginFlags:
             name: partial(load_flags, each) for name, each in points.items()
         }
         self._unread = {name: each for name, each in points.items() if runs_others_code(each)}
-        self._alone_until: dict[str, float] = {}  # those that took too long, in the loop's time
+        # Whoever asked before is told what was found out, in the loop's time: those that took too long are left alone.
+        self._answered_until: dict[str, float] = {}
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def of(self, job: Obj) -> Mapping[str, Callable[[], _Flags]]:
@@ -49,22 +51,24 @@ class PluginFlags:
     def doubts_about(self, job: Obj) -> list[str]:
         """What could not be found out in time, and so was not checked."""
         late = f"took longer than {self._seconds:g} s to load: whether it can be, and its arguments, were not checked"
-        return [f"spec.plugins[{name}]: {late}" for name in _named(job) if name in self._alone_until]
+        return [f"spec.plugins[{name}]: {late}" for name in _named(job) if self._flags.get(name) is _anything]
 
     async def _read(self, name: str) -> None:
         """What is known once is known for good; what is wrong with a plugin may have been mended."""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
         async with self._turns.setdefault(name, asyncio.Lock()):
-            now = asyncio.get_running_loop().time()
-            if name not in self._unread or now < self._alone_until.get(name, now):
+            # Of those who waited for an answer, the first has asked for all.
+            if name not in self._unread or asked <= self._answered_until.get(name, -math.inf):
                 return
-            self._alone_until.pop(name, None)
             try:
                 flags = await asyncio.to_thread(_read_apart, self._unread[name], self._seconds)
             except UnloadablePlugin as error:
                 self._flags[name] = partial(_refuse, str(error))
+                self._answered_until[name] = loop.time()
             except TimeoutError:
                 self._flags[name] = _anything
-                self._alone_until[name] = now + self._seconds * _TIMES_LEFT_ALONE
+                self._answered_until[name] = loop.time() + self._seconds * _TIMES_LEFT_ALONE
             else:
                 self._flags[name] = lambda: flags
                 del self._unread[name]
