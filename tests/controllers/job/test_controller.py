@@ -688,7 +688,8 @@ def test_a_job_whose_queue_is_gone_says_so_once_and_goes_on_when_it_is_made_agai
         await bench.end(name_of(pod))
         await asyncio.sleep(1800)
         told = [event for event in await bench.client.find_all(EVENT, "default") if event["type"] == "Warning"]
-        words = 'queue.scheduling.volcano.sh "brief" not found: nothing more becomes of this job until it is made again'
+        missing = 'queue.scheduling.volcano.sh "brief" not found'
+        words = f"{missing}: nothing more becomes of this job until that queue is made again"
         assert [(event["reason"], event["message"], event["count"]) for event in told] == [("QueueUnusable", words, 1)]
         await bench.client.create(QUEUE, queue)
         await bench.until_phase("Completed")

@@ -142,9 +142,8 @@ class Groundwork:
         now = self._clock.monotonic()
         if now - self._queueless.setdefault(job.uid, now) >= _QUEUE_MAY_BE_LATE_SECONDS:
             self._queueless[job.uid] = math.inf
-            self._warn(
-                job, Reason.QUEUE_UNUSABLE, f"{missing}: nothing more becomes of this job until it is made again"
-            )
+            words = f"{missing}: nothing more becomes of this job until that queue is made again"
+            self._warn(job, Reason.QUEUE_UNUSABLE, words)
 
     async def _prepare(self, job: Job, pods: list[Pod], *, verify: bool) -> list[Configured]:
         plugins, wanted, wrong = self._wanted(job)
