@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import random
-import time
 from functools import partial
 from pathlib import Path
 
@@ -76,14 +75,19 @@ def test_what_cannot_be_loaded_says_why_and_may_be_mended(
 def test_one_that_hangs_is_ended_left_alone_for_a_while_and_said_to_be_unchecked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, monkeypatch, "import time\ntime.sleep(3600)")
+    log = tmp_path / "log"
+    log.touch()
+    install(
+        tmp_path,
+        monkeypatch,
+        f"import time\nwith open({str(log)!r}, 'a') as log:\n    log.write('x')\ntime.sleep(3600)",
+    )
     flags, job = PluginFlags(registered(), seconds=1), make.job(plugins={"odd": [], "svc": []})
 
     async def story() -> None:
-        began = time.monotonic()
         for _ in range(3):
             assert await flags_now(flags) is None
-        assert time.monotonic() - began < 3
+        assert log.read_text() in ("x", "")  # a busy machine may not have come that far
         (doubt,) = flags.doubts_about(job)
         assert doubt.startswith("spec.plugins[odd]: took longer than 1 s to load: ")
 
