@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from hekla.client.breath import Breath
+from hekla.client.turns import Turns
 from tests.integration.virtual_loop import VirtualLoop, run_virtually
 
 UNDER_WAY = 64
@@ -82,7 +88,7 @@ def test_a_server_that_is_faster_than_we_are_is_kept_busy() -> None:
         breath.crowd()
         await work(1)
         long = len(line.taken)
-        # More than half of what it has is answered between two breaths.
+        # All that it has is answered between two breaths.
         await work(0.5, breath, answers_each_millisecond=UNDER_WAY)
         return line.taken[long:], len(line.taken)
 
@@ -104,3 +110,69 @@ def test_who_has_too_much_to_do_himself_takes_none() -> None:
         return line.taken
 
     assert run_virtually(overwhelmed()) == []
+
+
+Answer = Callable[[], Awaitable[None]]
+
+
+def far(seconds: float) -> Answer:
+    """A server that answers any number at once, each after about so long."""
+    rng = random.Random(1)
+
+    async def answer() -> None:
+        await asyncio.sleep(seconds * rng.uniform(0.3, 1.7))
+
+    return answer
+
+
+def busy(each_second: int) -> Answer:
+    """A server that answers one after another."""
+    free = 0.0
+
+    async def answer() -> None:
+        nonlocal free
+        now = asyncio.get_running_loop().time()
+        free = max(free, now) + 1 / each_second
+        await asyncio.sleep(free - now)
+
+    return answer
+
+
+async def answered_each_second(answer: Answer, *, breathes: bool, seconds: float = 10) -> float:
+    """By a server that is asked by four times as many as may ask at a time."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    turns, count = Turns(UNDER_WAY), 0
+    breath = Breath(UNDER_WAY, lambda: breathes and turns.awaited, sleep=loop.jump)
+
+    async def ask_again_and_again() -> None:
+        nonlocal count
+        while loop.time() < seconds:
+            if not turns.take_at_once():
+                breath.crowd()
+                await turns.take(math.inf)
+            await answer()
+            breath.answered()
+            turns.give_back()
+            count += 1
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(4 * UNDER_WAY):
+            tasks.create_task(ask_again_and_again())
+    return count / loop.time()
+
+
+@pytest.mark.parametrize("milliseconds", [1, 3, 10, 30, 100, 300])
+def test_a_server_that_is_far_away_does_nearly_as_much_as_without_breaths(milliseconds: int) -> None:
+    with_them, without = (
+        run_virtually(answered_each_second(far(milliseconds / 1000), breathes=breathes)) for breathes in (True, False)
+    )
+    assert with_them > 0.95 * without
+
+
+@pytest.mark.parametrize("each_second", [100, 600, 1500, 6000])
+def test_a_server_that_has_more_to_do_than_it_can_loses_nothing(each_second: int) -> None:
+    with_them, without = (
+        run_virtually(answered_each_second(busy(each_second), breathes=breathes)) for breathes in (True, False)
+    )
+    assert with_them > 0.999 * without

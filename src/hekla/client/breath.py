@@ -2,8 +2,9 @@
 
 A busy server sends an answer now and a change then. Who acts on each as it comes wakes up for every one of them, for
 little work, and finds the processor's caches full of the server's things. A moment later there are several, and each
-costs less: time that on a shared machine is the server's. Nothing comes later for it as long as the server has enough
-to do meanwhile; where it might run out, breaths become shorter.
+costs less: time that on a shared machine is the server's. Where requests stand in line at the server, nothing comes later
+for it. Where it answers as fast as it is asked, and answers only take their time to get here, each breath delays what
+is asked next: so it is a small part of that time, and none where answers come at once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _LATE_SECONDS = 0.02
 _LONGEST_SECONDS = 0.03
 _SHORTEST_SECONDS = 0.002
 _GROWTH = 1.25
+# No more of what is under way is to be answered from one breath to the next: one part of so many.
+_PARTS = 6
 
 
 class Breath:
@@ -28,7 +31,7 @@ class Breath:
 
         `sleep` blocks the event loop, on purpose: nothing is to wake this process.
         """
-        self._enough = under_way // 2
+        self._enough = under_way // _PARTS
         self._crowded = crowded
         self._sleep = sleep
         self._seconds = _SHORTEST_SECONDS
@@ -60,7 +63,6 @@ class Breath:
         if self._answered <= self._enough:
             self._seconds = min(self._seconds * _GROWTH, _LONGEST_SECONDS)
         else:
-            # In a little more time all would have been answered, and the server idle.
             self._seconds /= 2
         if self._seconds >= _SHORTEST_SECONDS:
             self._sleep(self._seconds)
