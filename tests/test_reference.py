@@ -86,3 +86,10 @@ def test_the_page_of_commands_is_what_the_commands_say() -> None:
     ).stdout
     assert page("commands.md") == made, "run: .venv/bin/python scripts/commands-page > docs/commands.md"
     assert not re.findall(r"^\| `-.*\|  \|$", made, re.MULTILINE), "a flag without a word of help"
+
+
+def test_a_queue_can_be_named_by_a_flag_and_the_page_says_so() -> None:
+    sections = re.split(r"^### ", page("commands.md"), flags=re.MULTILINE)
+    named = [part.split("`")[1] for part in sections if "| `-n`, `-N`, `--name` |" in part]
+    verbs = ("create [NAME]", "get [NAME]", "operate [NAME]", "delete [NAME]...")
+    assert named == [f"hekla queue {verb}" for verb in verbs]
