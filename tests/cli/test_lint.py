@@ -9,6 +9,12 @@ import pytest
 
 from hekla.cli.main import hekla, run_program
 
+# Without the one that names a job plugin which has to be installed first.
+EXAMPLES = [
+    file
+    for file in sorted((Path(__file__).parents[2] / "examples").glob("*/*.yaml"))
+    if file.parent.name != "plugins" and "kind: Job\n" in file.read_text()
+]
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -492,3 +498,9 @@ def test_a_key_that_only_looks_like_a_number_is_an_unknown_field(
 ) -> None:
     text = job().replace("spec:\n", "spec:\n  \N{SUPERSCRIPT TWO}: 2\n", 1)
     assert lint(tmp_path, text, capsys) == (3, [("error", 6, "spec.\N{SUPERSCRIPT TWO}")])
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_nothing_is_wrong_with_the_examples(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_program(hekla, ["lint", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: nothing to complain about\n"

@@ -74,7 +74,11 @@ def gpu_options(command: Any) -> Any:
 def size_options(command: Any) -> Any:
     """How large the local cluster is; `up` and `run` share these."""
     for option in (
-        click.option("--simulated-nodes", default=0, help="Nodes whose pods only pretend to run."),
+        click.option(
+            "--simulated-nodes",
+            default=0,
+            help="Nodes whose pods only pretend to run, as long as their annotation hekla.dev/simulated-seconds says.",
+        ),
         gpu_options,
         click.option(
             "--node-memory", default="", help="Memory to declare per node, e.g. 8Gi (default: the machine's)."

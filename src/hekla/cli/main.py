@@ -39,7 +39,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "lint": ("hekla.cli.lint", "lint", "Find what is wrong or doubtful in job files, with no cluster."),
     "render": ("hekla.cli.render", "render", "Print the objects a job would become, with no cluster."),
     "job": ("hekla.cli.job", "job", "List, view, run, suspend, resume and delete jobs."),
-    "queue": ("hekla.cli.queue", "queue", "Create, list, open, close and delete queues."),
+    "queue": ("hekla.cli.queue", "queue", "Create, list, operate (open, close, weigh) and delete queues."),
     "pod": ("hekla.cli.pod", "pod", "List the pods of jobs."),
     "jobflow": ("hekla.cli.flow", "jobflow", "Create, list, show and delete job flows."),
     "jobtemplate": ("hekla.cli.flow", "jobtemplate", "Create, list, show and delete job templates."),

@@ -37,7 +37,7 @@ _HEADERS = ["NAME", "WEIGHT", "STATE", "PARENT", *(phase.upper() for phase in _P
 
 @click.group(cls=GoGroup)
 def queue() -> None:
-    """Create, list, open, close and delete queues."""
+    """Create, list, operate (open, close, weigh) and delete queues."""
 
 
 @queue.command("create")

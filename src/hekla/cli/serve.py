@@ -197,7 +197,11 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
 @gpu_options
 @machine_options
 @node_events_option
-@click.option("--simulated-nodes", default=0, help="Be so many nodes whose pods only pretend to run.")
+@click.option(
+    "--simulated-nodes",
+    default=0,
+    help="Be so many nodes whose pods only pretend to run, as long as hekla.dev/simulated-seconds on them says.",
+)
 @click.option("--tls-cert-file", type=_FILE, default=None, help="Serving certificate for logs.")
 @click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, default=None, help="Who may read logs: the API server's client CA.")
