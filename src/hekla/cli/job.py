@@ -11,6 +11,7 @@ from hekla.api.batch import FINISHED_JOB_PHASES, JOB_NAME, JobAction
 from hekla.api.kinds import JOB, POD, POD_GROUP, Obj
 from hekla.api.meta import name_of, namespace_of, parse_timestamp, uid_of
 from hekla.api.quantity import InvalidQuantity, parse
+from hekla.cli.alike import told_together
 from hekla.cli.complaints import last_complaints
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
 from hekla.cli.failing import failing_as
@@ -252,7 +253,7 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str, ended
     if pods:
         click.echo()
         print_table(["POD", "STATUS", "NODE", "IP"], [_pod_row(pod) for pod in sorted(pods, key=name_of)])
-    for line in ended:
+    for line in told_together(ended):
         click.echo(printable_lines(f"  {line}"))
     if events:
         click.echo()

@@ -13,6 +13,7 @@ import click
 from hekla.api.batch import JobPhase
 from hekla.api.kinds import JOB, Obj
 from hekla.api.meta import name_of, namespace_of, uid_of
+from hekla.cli.alike import told_together
 from hekla.cli.connection import Connection
 from hekla.cli.hopeless import ABOUT_ROOM, Hopeless
 from hekla.cli.image_tables import unused_images
@@ -58,7 +59,7 @@ class Ending:
         if phase == JobPhase.COMPLETED:
             click.echo(style(f"✔ {name} completed in {took}", "green"))
         else:
-            for line in follower.past.failures(job):
+            for line in told_together(follower.past.failures(job)):
                 click.echo(printable_lines(f"  {line}"), err=True)
             click.echo(style(f"✘ {name} {phase.lower()} after {took}", "red"), err=True)
             if self._wish.own_files and (told := unused_images(follower.pods())):

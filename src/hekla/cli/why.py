@@ -18,6 +18,7 @@ from hekla.api.kinds import EVENT, POD_GROUP, QUEUE, Obj
 from hekla.api.meta import is_deleting, name_of, namespace_of, uid_of
 from hekla.api.reasons import Reason
 from hekla.cli.absent import require_job
+from hekla.cli.alike import told_together
 from hekla.cli.complaints import code_of
 from hekla.cli.completing import complete_job
 from hekla.cli.connection import ClusterOptions, cluster_options, with_client
@@ -192,5 +193,5 @@ def _sentences(answer: dict[str, Any]) -> list[str]:
     about_queue = answer["reason"] in _ABOUT_QUEUES and answer["phase"] not in EMPTYING
     if answer["queue"]["state"] != "Open" and not about_queue:
         lines.append(f"  queue {answer['queue']['name']} is {answer['queue']['state']}: nothing new starts in it")
-    lines += [f"  {failure}" for failure in answer["failures"]]
+    lines += [f"  {failure}" for failure in told_together(answer["failures"])]
     return lines
