@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import random
+import socket
 from pathlib import Path
 
 import pytest
 
-from hekla.cli.connection import ClusterOptions
+from hekla.api.kinds import POD
+from hekla.cli.connection import ClusterOptions, NotRunning, with_client
+from hekla.clock import SystemClock
 from hekla.errors import UsageError
+from hekla.local.credentials import ensure_credentials
+from hekla.local.kubeconfigs import write_user_kubeconfig
+from hekla.local.layout import Layout
 
 
 def test_a_data_dir_on_the_command_line_comes_before_the_environments_kubeconfig(
@@ -26,6 +33,23 @@ def test_a_data_dir_without_a_cluster_is_told_with_the_command_that_starts_one_t
     assert str(told.value) == (
         f"no cluster has been started on {folder}: start one with `hekla up --data-dir '{folder}'`, "
         "or name one with --kubeconfig"
+    )
+
+
+def test_a_local_cluster_that_was_stopped_is_told_with_the_command_that_starts_it_again(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.prepare()
+    credentials = ensure_credentials(layout.pki, clock=SystemClock(), rng=random.SystemRandom())
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        port = nobody_listens.getsockname()[1]
+        write_user_kubeconfig(layout.kubeconfig, port=port, credentials=credentials, data_dir=layout.root)
+        connection = ClusterOptions(None, tmp_path, "", "").connection()
+        with pytest.raises(NotRunning) as told:
+            with_client(connection, lambda client: client.list(POD, "default"))
+    assert (
+        str(told.value)
+        == f"the cluster on {tmp_path} is not running: start it again with `hekla up --data-dir {tmp_path}`"
     )
 
 

@@ -17,9 +17,14 @@ import click
 
 from hekla.client.kubeconfig import Access, NoKubeconfig, connect, default_paths, load_access
 from hekla.client.rest import Client
+from hekla.errors import Disconnected, HeklaError
 from hekla.local.layout import Layout, data_dir_flag, default_data_dir
 
 T = TypeVar("T")
+
+
+class NotRunning(HeklaError):
+    """A local cluster cannot be reached because nobody runs it; the text says what starts it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,16 @@ class Connection:
         """What to add to a suggested command so that it means a local cluster's data dir."""
         local = self.local_layout()
         return data_dir_flag(local.root, os.environ) if local else ""
+
+    def why_unreachable(self) -> NotRunning | None:
+        """For somebody whose request did not get through; None where it is not for us to know."""
+        from hekla.local.running import inspect
+
+        local = self.local_layout()
+        if local is None or inspect(local.root) is not None:
+            return None
+        up = f"hekla up{self.data_dir_flag()}"
+        return NotRunning(f"the cluster on {local.root} is not running: start it again with `{up}`")
 
     def client(self) -> Client:
         return connect(
@@ -150,6 +165,10 @@ def with_client(connection: Connection, work: Callable[[Client], Coroutine[Any, 
         client = connection.client()
         try:
             return await work(client)
+        except Disconnected as error:
+            if (known := connection.why_unreachable()) is not None:
+                raise known from error
+            raise
         finally:
             await client.close()
 
