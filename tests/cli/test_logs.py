@@ -51,6 +51,24 @@ def test_that_nothing_has_begun_is_said_where_there_is_nothing_to_read(capsys: p
     with_server(script)
 
 
+@pytest.mark.parametrize(
+    ("phase", "task", "said"),
+    [
+        ("Pending", "", "job 'j' has no pods to read logs of; `hekla why j` says what it waits for"),
+        ("Completed", "", "job 'j' has no pods to read logs of"),
+        ("Pending", "wroker", "no task of job 'j' is called 'wroker'; there are master, worker"),
+    ],
+)
+def test_where_there_are_no_pods_it_is_said_what_to_do(phase: str, task: str, said: str) -> None:
+    async def script(server: Rig) -> None:
+        job = {**make.job("j", make.task("master"), make.task("worker")), "status": {"state": {"phase": phase}}}
+        with pytest.raises(UsageError) as told:
+            await _print_all(server.client, job, "default", task, {})
+        assert str(told.value) == said
+
+    with_server(script)
+
+
 def test_only_a_server_of_ours_is_asked_for_more_than_the_attempt_before() -> None:
     async def script(server: Rig) -> None:
         other = Client(Relay(server.transport, batches=False))

@@ -156,7 +156,7 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
         gone = gone_containers(job, {name_of(pod) for pod in listed.items}, task)
         kept = await _print_kept(client, job, namespace, gone, query)
     if not wanted and not kept:
-        raise UsageError(f"job {name_of(job)!r} has no pods{f' of task {task!r}' if task else ''} to read logs of")
+        raise UsageError(_nothing_to_read(job, task))
     answers = await asyncio.gather(*(_read(client, namespace, pod, name, query) for pod, name in wanted))
     containers = Counter(pod for pod, _ in wanted)
     for (pod, container), answer in zip(wanted, answers):
@@ -172,6 +172,15 @@ async def _print_all(client: Client, job: Obj, namespace: str, task: str, query:
         # Servers have an empty log of a pod that has no node yet.
         name = name_of(job)
         click.echo(f"no container of {name} has begun: `hekla logs -f {name}` waits for them", err=True)
+
+
+def _nothing_to_read(job: Obj, task: str) -> str:
+    """Why there is nothing to ask for, and what a person may ask instead."""
+    name, tasks = name_of(job), [str(one.get("name")) for one in job["spec"].get("tasks") or ()]
+    if task and task not in tasks:
+        return f"no task of job {name!r} is called {task!r}; there are {', '.join(tasks)}"
+    waits = "" if is_finished(job) else f"; `hekla why {name}` says what it waits for"
+    return f"job {name!r} has no pods{f' of task {task!r}' if task else ''} to read logs of{waits}"
 
 
 async def _print_kept(
