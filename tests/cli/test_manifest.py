@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hekla.cli.manifest import BadFile, read_manifest
+from hekla.cli.manifest import BadFile, Document, locate, read_manifest
 
 
 def write(tmp_path: Path, text: str) -> str:
@@ -134,3 +134,9 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path, merged: str) -> None:
 def test_a_value_that_is_not_what_it_says_is_refused_with_its_line(tmp_path: Path, value: str) -> None:
     with pytest.raises(BadFile, match=r"job.yaml:2: "):
         read_manifest(write(tmp_path, f"a: 1\nb: {value}\n"))
+
+
+def test_what_is_in_no_file_has_no_line() -> None:
+    assert (
+        locate(Document({}, "command line", 0), "metadata.name", "too long") == "command line: metadata.name: too long"
+    )

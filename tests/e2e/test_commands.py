@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,22 @@ def test_vcctl_says_what_failed_and_exits_with_255(cluster: LocalCluster, argume
     done = vcctl(cluster, *arguments)
     assert done.returncode == 255
     assert done.stdout.strip() == said
+
+
+def test_what_a_file_has_besides_is_told_by_its_own_kind(cluster: LocalCluster, tmp_path: Path) -> None:
+    template = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": "step"}}
+    flow = {**template, "kind": "JobFlow", "metadata": {"name": "steps"}, "spec": {"flows": [{"name": "step"}]}}
+    template["spec"] = make.new_job("step", make.task("worker", 0))["spec"]
+    code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
+    file = tmp_path / "flow.yaml"
+    file.write_text(yaml.safe_dump_all([template, flow]))
+    said = cluster.hekla("jobflow", "create", "-f", str(file)).stdout.splitlines()
+    assert said == ["jobtemplate.flow.volcano.sh/step created", "jobflow.flow.volcano.sh/steps created"]
+    cluster.hekla("jobflow", "delete", "steps")
+    eventually(lambda: not cluster.names("vcjob"))
+    file.write_text(yaml.safe_dump_all([code]))
+    said = cluster.hekla("job", "run", "-f", str(file)).stdout.splitlines()
+    assert said == ["configmap/code created"]
 
 
 @pytest.mark.parametrize("kind", ["job", "pod", "jobflow", "jobtemplate"])

@@ -18,6 +18,7 @@ from hekla.cli.named import (
     confirm,
     delete_one,
     for_each_named,
+    full_name,
     name_argument,
     names_argument,
     print_one,
@@ -26,7 +27,7 @@ from hekla.cli.named import (
 )
 from hekla.cli.output import age, print_table
 from hekla.cli.parameters import all_namespaces_option
-from hekla.cli.submit import check_documents, create_document
+from hekla.cli.submit import check_documents, create_document, require_kind
 from hekla.cli.vcctl import check_is_there, is_vcctl, print_fitting
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
@@ -80,7 +81,7 @@ def _group(kind: Kind, show: Any) -> click.Group:
             for document in documents:
                 created = await create_document(client, document)
                 vcctl = f"Created {kind.kind}: {namespace_of(created)}/{name_of(created)}"
-                confirm(f"{word}.flow.volcano.sh/{name_of(created)} created", vcctl=vcctl)
+                confirm(f"{full_name(require_kind(document), created)} created", vcctl=vcctl)
 
         with_client(connection, work)
 

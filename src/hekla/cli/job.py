@@ -24,6 +24,7 @@ from hekla.cli.named import (
     chosen_name,
     confirm,
     for_each_named,
+    full_name,
     issue_command,
     name_argument,
     names_argument,
@@ -46,7 +47,7 @@ from hekla.cli.progress import (
     waited_and_ran,
     waiting_reason,
 )
-from hekla.cli.submit import check_documents, create_document
+from hekla.cli.submit import check_documents, create_document, require_kind
 from hekla.cli.usage import HEADERS, usage_by_task
 from hekla.cli.vcctl import check_is_there, is_vcctl, print_job, print_jobs
 from hekla.client.rest import Client
@@ -89,7 +90,9 @@ def run(cluster: ClusterOptions, filename: str, name: str, **words: Any) -> None
     async def work(client: Client) -> None:
         for document in documents:
             created = await create_document(client, document)
-            click.echo(f"run job {name_of(created)} successfully")
+            kind = require_kind(document)
+            ran = kind is JOB or is_vcctl()
+            click.echo(f"run job {name_of(created)} successfully" if ran else f"{full_name(kind, created)} created")
 
     with_client(connection, work)
 

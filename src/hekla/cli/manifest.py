@@ -47,7 +47,7 @@ class BadFile(UsageError):
 class Document:
     obj: Obj
     file: str
-    line: int
+    line: int  # from 1; 0 for what is in no file
     lines: dict[FieldPath, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -78,7 +78,8 @@ def read_manifest(source: str) -> list[Document]:
 
 def locate(document: Document, path: str, message: str) -> str:
     """A mistake as a line that editors and people can follow."""
-    where = f"{document.file}:{document.line_of(path)}: "
+    line = document.line_of(path)
+    where = f"{document.file}:{line}: " if line else f"{document.file}: "
     return shortened(f"{where}{path}: {message}" if path else where + message)
 
 

@@ -73,6 +73,11 @@ def for_each_named(names: Sequence[str], name_flag: str, complaint: str, act: Ca
         raise UsageError("\n".join(map(str, failed)))
 
 
+def full_name(kind: Kind, obj: Obj) -> str:
+    """An object as kubectl names it when something was done to it."""
+    return f"{kind.singular}.{kind.group}/{name_of(obj)}" if kind.group else f"{kind.singular}/{name_of(obj)}"
+
+
 def confirm(text: str, *, vcctl: str) -> None:
     """Say what was done, in kubectl's way, or under upstream's name in upstream's words, which may be none."""
     words = vcctl if is_vcctl() else text
