@@ -73,6 +73,22 @@ def test_vcctl_says_what_failed_and_exits_with_255(cluster: LocalCluster, argume
     assert done.stdout.strip() == said
 
 
+@pytest.mark.parametrize("flags", [[], ["--with-node"], ["--image", "hekla:1.0"]], ids=" ".join)
+def test_a_local_cluster_needs_no_install_and_goes_on_when_one_is_tried(
+    cluster: LocalCluster, flags: list[str]
+) -> None:
+    done = cluster.hekla("install", *flags, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip() == (
+        f"error: the cluster on {cluster.data_dir} is a local one, which brings everything itself: "
+        "`hekla install` is for a cluster of your own, named by --kubeconfig"
+    )
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(make.new_job("goes-on", make.task("worker", 1))))
+    cluster.wait_for("vcjob/goes-on", ".status.state.phase", "Running")
+    cluster.hekla("job", "delete", "goes-on")
+    eventually(lambda: not cluster.names("pod"))
+
+
 def test_what_a_file_has_besides_is_told_by_its_own_kind(cluster: LocalCluster, tmp_path: Path) -> None:
     template = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": "step"}}
     flow = {**template, "kind": "JobFlow", "metadata": {"name": "steps"}, "spec": {"flows": [{"name": "step"}]}}

@@ -7,9 +7,10 @@ import random
 import click
 
 from hekla.api.kinds import SECRET, Obj
-from hekla.cli.connection import ClusterOptions, cluster_options, with_client
+from hekla.cli.connection import ClusterOptions, Connection, cluster_options, with_client
 from hekla.cli.go_flags import GoCommand
 from hekla.client.rest import Client
+from hekla.errors import UsageError
 
 
 @click.command(cls=GoCommand)
@@ -49,6 +50,9 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
         click.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
         return
 
+    connection = cluster.connection()
+    _refuse_local(connection)
+
     async def carry_out(client: Client) -> int:
         await install_crds(client)
         present = await client.find(SECRET, TLS_SECRET, NAMESPACE) if image else None
@@ -59,7 +63,7 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
         await wait_for_kinds(client, rng=random.SystemRandom())
         return len(access) + len(components) + len(hooks)
 
-    others = with_client(cluster.connection(), carry_out)
+    others = with_client(connection, carry_out)
     running = f" Controllers, scheduler and webhook start in {NAMESPACE}." if image else ""
     click.echo(f"{len(crds)} CustomResourceDefinitions and {others} other objects are in place.{running}")
     if not image:
@@ -68,6 +72,16 @@ def install(cluster: ClusterOptions, image: str, with_node: bool, print_only: bo
         click.echo(
             "\nNo webhook checks Jobs and fills in what they leave out before `hekla webhook` runs, or --image runs it:"
             "\nuntil then write `minAvailable`, without which a Job is no gang."
+        )
+
+
+def _refuse_local(connection: Connection) -> None:
+    """There our components have other names: those of an install would take the rights of the ones that run."""
+    local = connection.local_layout()
+    if local is not None:
+        raise UsageError(
+            f"the cluster on {local.root} is a local one, which brings everything itself: "
+            "`hekla install` is for a cluster of your own, named by --kubeconfig"
         )
 
 
