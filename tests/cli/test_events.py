@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hekla.cli.events import story
+from hekla.cli.events import about_of, story
 from tests import make
 
 AT, BEFORE = "2030-01-01T00:00:01Z", "2030-01-01T00:00:00Z"
@@ -33,6 +33,12 @@ def order(job: dict[str, Any], told: list[dict[str, Any]]) -> list[str]:
     return [
         f"{one['involvedObject'].get('uid', '')} {one['reason']}".removeprefix("uid-") for one in story(job, [], told)
     ]
+
+
+def test_a_group_is_told_without_most_of_the_uid_in_its_name() -> None:
+    about = {"kind": "PodGroup", "name": "hello-gang-914281da-a600-49dd-b044-aea800bca8ed"}
+    assert about_of({"involvedObject": about}) == "podgroup/hello-gang-914281da…"
+    assert about_of({"involvedObject": {"kind": "Pod", "name": "hello-gang-worker-0"}}) == "pod/hello-gang-worker-0"
 
 
 def test_a_restart_comes_before_the_pods_it_makes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -25,6 +26,8 @@ from hekla.client.recorder import NORMAL, WARNING
 from hekla.client.rest import Client
 from hekla.clock import SystemClock
 
+_UID = re.compile(r"(-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
 
 @click.command()
 @cluster_options
@@ -46,9 +49,8 @@ def events(cluster: ClusterOptions, job: str, output: str) -> None:
         click.echo(f"Nothing has been said about {job} yet.")
     else:
         now = SystemClock().now()
-        print_table(
-            ["AGE", "TYPE", "ABOUT", "REASON", "MESSAGE"], [_row(event, now) for event in _worth_reading(found)]
-        )
+        rows = [_row(event, now) for event in _worth_reading(found)]
+        print_table(["AGE", "TYPE", "ABOUT", "REASON", "MESSAGE"], rows, breaks_last=True)
 
 
 async def story_of(client: Client, namespace: str, name: str) -> list[Obj]:
@@ -158,13 +160,20 @@ def _second(event: Obj) -> str:
 
 
 def _row(event: Obj, now: datetime) -> list[object]:
-    about = event["involvedObject"]
     times = f" (×{event['count']})" if int(event.get("count") or 1) > 1 else ""
     return [
         age(parse_timestamp(time_of_event(event)), now),
         # Nodes write of it only where they write of everything, so it is no warning there.
         WARNING if event.get("action") == ENDED_BADLY else event.get("type", ""),
-        f"{about.get('kind', '').lower()}/{about.get('name', '')}",
+        about_of(event),
         event.get("reason", ""),
         told(event) + times,
     ]
+
+
+def about_of(event: Obj) -> str:
+    """What it is told of. A job's group is called after the job and its uid, of which the beginning is enough."""
+    about = event["involvedObject"]
+    kind, name = str(about.get("kind", "")), str(about.get("name", ""))
+    shown = _UID.sub(r"\1…", name) if kind == POD_GROUP.kind else name
+    return f"{kind.lower()}/{shown}"

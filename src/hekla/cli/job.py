@@ -260,7 +260,8 @@ def _print_job(found: Obj, pods: list[Obj], events: list[Obj], waits: str, ended
         click.echo(printable_lines(f"  {line}"))
     if events:
         click.echo()
-        print_table(["LAST SEEN", "TYPE", "REASON", "MESSAGE"], [_event_row(event, now) for event in events])
+        rows = [_event_row(event, now) for event in events]
+        print_table(["LAST SEEN", "TYPE", "REASON", "MESSAGE"], rows, breaks_last=True)
 
 
 def _pod_row(pod: Obj) -> list[str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,16 +16,38 @@ import click
 
 from hekla.api.duration import human_duration
 
+_LEAST_BESIDE = 32  # characters of a text that is read more easily there than below
+_BELOW = " " * 4
 _TEXT = "tag:yaml.org,2002:str"
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-_])")
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Left-aligned columns three blanks apart."""
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, breaks_last: bool = False) -> None:
+    """Left-aligned columns three blanks apart, or two where a terminal is narrow.
+
+    `breaks_last`: what is last in a row is text, which such a terminal shows on several lines.
+    """
     cells = [list(headers), *[[printable(" ".join(str(cell).split("\n"))) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    gap = " " * (2 if room and sum(widths) + 3 * (len(widths) - 1) > room else 3)
     for row in cells:
-        click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+        line = gap.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+        before = gap.join(cell.ljust(width) for cell, width in zip(row[:-1], widths)) + gap
+        click.echo(_broken(before, row[-1], room) if breaks_last and room and len(line) > room else line)
+
+
+def _broken(before: str, text: str, room: int) -> str:
+    """A row of a table whose last cell has no room on its line: it goes on below itself, else below the others."""
+    beside = room - len(before)
+    if beside >= _LEAST_BESIDE:
+        return before + f"\n{' ' * len(before)}".join(_lines(text, beside))
+    return f"\n{_BELOW}".join([before.rstrip(), *_lines(text, room - len(_BELOW))])
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Broken between words; names stay whole where they can."""
+    return textwrap.wrap(text, max(1, width), break_on_hyphens=False)
 
 
 def print_document(document: Any, style: str, *, sort_keys: bool = False) -> None:
