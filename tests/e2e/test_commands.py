@@ -89,6 +89,33 @@ def test_a_local_cluster_needs_no_install_and_goes_on_when_one_is_tried(
     eventually(lambda: not cluster.names("pod"))
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["controllers"], "has controllers of its own: both act on the same Jobs"),
+        (["scheduler"], "has a scheduler of its own: both act on the same pods, unless --scheduler-name differs"),
+        (
+            ["node", "--name", "lone", "--simulated-nodes", "1"],
+            "does not find out when a node of this command is gone: take it away then with `kubectl delete node`, "
+            "and its pods with `kubectl delete pod --force`",
+        ),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_one_component_more_on_a_local_cluster_is_told_what_that_means(
+    cluster: LocalCluster, command: list[str], said: str, tmp_path: Path
+) -> None:
+    words = [HEKLA, *command, "--kubeconfig", cluster.kubeconfig]
+    home = {**clean_environment(), "HOME": str(tmp_path)}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=home) as process:
+        told = iter(process.stderr or ())
+        found = next((line for line in told if line.startswith("note: the local") or "ready" in line), "")
+        process.terminate()
+        process.communicate(timeout=60)
+    cluster.kubectl("delete", "node", "lone-0", "--ignore-not-found")
+    assert found == f"note: the local cluster on {cluster.data_dir} {said}\n"
+
+
 def test_what_a_file_has_besides_is_told_by_its_own_kind(cluster: LocalCluster, tmp_path: Path) -> None:
     template = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": "step"}}
     flow = {**template, "kind": "JobFlow", "metadata": {"name": "steps"}, "spec": {"flows": [{"name": "step"}]}}

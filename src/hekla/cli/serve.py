@@ -49,6 +49,11 @@ _UNREACHABLE = (
     "note: without --tls-cert-file, --tls-private-key-file and --client-ca-file the cluster cannot ask this node:"
     " `kubectl logs`, `exec`, `attach` and `port-forward` will not work for its pods"
 )
+_TWO_SCHEDULERS = "has a scheduler of its own: both act on the same pods, unless --scheduler-name differs"
+_NOT_MISSED = (
+    "does not find out when a node of this command is gone: take it away then with `kubectl delete node`,"
+    " and its pods with `kubectl delete pod --force`"
+)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
@@ -102,6 +107,7 @@ def controllers(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     \b
     Example:  hekla controllers --kubeconfig ~/.kube/config
     """
+    _note_on_local(cluster, "controllers", "has controllers of its own: both act on the same Jobs")
 
     async def run(ready: Ready) -> None:
         from hekla.controllers import controllers as volcano
@@ -157,6 +163,7 @@ def scheduler(cluster: ClusterOptions, log_level: str, **flags: Any) -> None:
     if flags["disable_default_scheduler_config"] and flags["scheduler_conf"] is None:
         raise Misuse("--disable-default-scheduler-config needs a --scheduler-conf")
     node_labels = pairs("--node-selector", flags["node_selector"])
+    _note_on_local(cluster, "scheduler", _TWO_SCHEDULERS)
 
     async def run(ready: Ready) -> None:
         from hekla.scheduler import scheduler as volcano
@@ -222,6 +229,7 @@ def node(cluster: ClusterOptions, name: str, log_level: str, **flags: Any) -> No
         raise Misuse("--tls-cert-file, --tls-private-key-file and --client-ca-file belong together")
     if not any(tls):
         click.echo(_UNREACHABLE, err=True)
+    _note_on_local(cluster, "apiserver", _NOT_MISSED)
     name = name or socket.gethostname().lower()
     # A lone node keeps its pods apart from the local cluster's, which would not know them.
     layout = cluster.layout() if cluster.data_dir else Layout(default_data_dir(os.environ) / "alone" / name)
@@ -376,6 +384,16 @@ def _enabled_paths(flags: dict[str, Any]) -> set[str]:
     if wanted - known:
         raise UsageError(f"--enabled-admission: no such path {', '.join(sorted(wanted - known))}")
     return wanted or (known if flags["admission_conf"] or flags["queue_gates"] else known - {"/pods/mutate"})
+
+
+def _note_on_local(cluster: ClusterOptions, component: str, meaning: str) -> None:
+    """Say what it means that the cluster is a local one which runs this component."""
+    from hekla.local.running import inspect
+
+    local = cluster.connection().local_layout()
+    running = inspect(local.root) if local else None
+    if local and running and any(part["name"] == component for part in running.components):
+        click.echo(f"note: the local cluster on {local.root} {meaning}", err=True)
 
 
 def _once(say: Callable[[], None]) -> Callable[[], None]:
