@@ -116,6 +116,11 @@ def test_one_component_more_on_a_local_cluster_is_told_what_that_means(
     assert found == f"note: the local cluster on {cluster.data_dir} {said}\n"
 
 
+def test_a_queue_is_operated_with_an_action_and_those_there_are_are_told(cluster: LocalCluster) -> None:
+    done = cluster.hekla("queue", "operate", "default", check=False)
+    assert done.stderr.strip() == "error: Failed to operate queue: --action is missing: open, close or update"
+
+
 def test_what_a_file_has_besides_is_told_by_its_own_kind(cluster: LocalCluster, tmp_path: Path) -> None:
     template = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": "step"}}
     flow = {**template, "kind": "JobFlow", "metadata": {"name": "steps"}, "spec": {"flows": [{"name": "step"}]}}

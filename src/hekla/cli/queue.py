@@ -127,7 +127,7 @@ def operate(cluster: ClusterOptions, name: str, name_flag: str, action: str, wei
                 )
             with_client(connection, lambda client: client.patch(QUEUE, name, {"spec": {"weight": weight}}))
         case "":
-            raise UsageError("action can not be null")
+            raise UsageError("action can not be null" if is_vcctl() else "--action is missing: open, close or update")
         case _:
             raise UsageError(f"action {action} invalid, valid actions are open, close and update")
     confirm(f"queue.scheduling.volcano.sh/{name}: {action}", vcctl="")
