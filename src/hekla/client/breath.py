@@ -2,9 +2,9 @@
 
 A busy server sends an answer now and a change then. Who acts on each as it comes wakes up for every one of them, for
 little work, and finds the processor's caches full of the server's things. A moment later there are several, and each
-costs less: time that on a shared machine is the server's. Where requests stand in line at the server, nothing comes later
-for it. Where it answers as fast as it is asked, and answers only take their time to get here, each breath delays what
-is asked next: so it is a small part of that time, and none where answers come at once.
+costs less: time that on a shared machine is the server's. Where requests stand in line at the server, nothing comes
+later for it. Where it answers as fast as it is asked, and answers only take their time to get here, each breath delays
+what is asked next: so it is a small part of that time, and none where answers come at once.
 """
 
 from __future__ import annotations
