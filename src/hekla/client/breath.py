@@ -2,14 +2,15 @@
 
 A busy server sends an answer now and a change then. Who acts on each as it comes wakes up for every one of them, for
 little work, and finds the processor's caches full of the server's things. A moment later there are several, and each
-costs less: time that on a shared machine is the server's. Where requests stand in line at the server, nothing comes
-later for it. Where it answers as fast as it is asked, and answers only take their time to get here, each breath delays
-what is asked next: so it is a small part of that time, and none where answers come at once.
+costs less: time that on a shared machine is the server's. As long as requests stand in line there, nothing comes later
+for it. With a server that is only far away it would: so one is a busy server whose answers take several times as long
+as the fastest did.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -19,8 +20,7 @@ _LATE_SECONDS = 0.02
 _LONGEST_SECONDS = 0.03
 _SHORTEST_SECONDS = 0.002
 _GROWTH = 1.25
-# No more of what is under way is to be answered from one breath to the next: one part of so many.
-_PARTS = 6
+_TIMES_THE_FASTEST = 8
 
 
 class Breath:
@@ -31,38 +31,47 @@ class Breath:
 
         `sleep` blocks the event loop, on purpose: nothing is to wake this process.
         """
-        self._enough = under_way // _PARTS
+        self._under_way = under_way
         self._crowded = crowded
         self._sleep = sleep
         self._seconds = _SHORTEST_SECONDS
+        self._fastest, self._usual = math.inf, 0.0
         self._answered = 0
-        self._due: float | None = None
+        self._looks = False
 
     def crowd(self) -> None:
         """Somebody has to wait for a turn."""
-        if self._due is None:
-            loop = asyncio.get_running_loop()
-            self._answered = 0
-            self._due = loop.time() + _WORK_SECONDS
-            loop.call_at(self._due, self._look, self._due)
+        if not self._looks:
+            self._looks = True
+            self._look_soon()
 
-    def answered(self) -> None:
-        """A request was answered, or has failed."""
+    def answered(self, after: float) -> None:
+        """A request was answered, or has failed, so many seconds after its turn came."""
         self._answered += 1
+        self._fastest = min(self._fastest, after)
+        self._usual += (after - self._usual) / self._under_way
+
+    def _look_soon(self) -> None:
+        self._answered = 0
+        loop = asyncio.get_running_loop()
+        due = loop.time() + _WORK_SECONDS
+        loop.call_at(due, self._look, due)
 
     def _look(self, due: float) -> None:
-        self._due = None
         if not self._crowded():
+            self._looks = False
             return
+        late = asyncio.get_running_loop().time() - due
         # One who has come late to this has so much to do that it is him who is waited for.
-        if asyncio.get_running_loop().time() - due <= _LATE_SECONDS:
+        if late <= _LATE_SECONDS and self._usual > _TIMES_THE_FASTEST * self._fastest:
             self._take()
-        self.crowd()
+        self._look_soon()
 
     def _take(self) -> None:
-        if self._answered <= self._enough:
+        if self._answered <= self._under_way // 2:
             self._seconds = min(self._seconds * _GROWTH, _LONGEST_SECONDS)
         else:
+            # In a little more time all would have been answered, and the server idle.
             self._seconds /= 2
         if self._seconds >= _SHORTEST_SECONDS:
             self._sleep(self._seconds)

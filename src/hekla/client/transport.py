@@ -135,14 +135,16 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Answer:
         try:
-            deadline = asyncio.get_running_loop().time() + request.timeout
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + request.timeout
             if not self._turns.take_at_once():
                 self._breath.crowd()
                 await self._turns.take(deadline)
+            began = loop.time()
             try:
                 return await self._send_with_token(request, deadline)
             finally:
-                self._breath.answered()
+                self._breath.answered(loop.time() - began)
                 self._turns.give_back()
         except (OSError, TimeoutError) as error:
             raise self._disconnected(request, error) from error
