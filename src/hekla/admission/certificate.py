@@ -6,11 +6,10 @@ import ssl
 from pathlib import Path
 
 from hekla.errors import UsageError
+from hekla.file_stamp import Stamp, stamp_of
 from hekla.log import get_logger
 
 log = get_logger("webhook")
-
-Version = tuple[tuple[int, int, int], ...]
 
 
 class ServingCertificate:
@@ -19,7 +18,7 @@ class ServingCertificate:
     def __init__(self, certificate: Path, key: Path) -> None:
         """UsageError when there is nothing to begin with."""
         self._files = (certificate, key)
-        self._read_at = self._version()
+        self._read_at = self._stamps()
         _try(*self._files)
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.context.load_cert_chain(*self._files)
@@ -27,10 +26,10 @@ class ServingCertificate:
     def refresh(self) -> None:
         """Take in files that have changed. Connections that are open keep what they have."""
         try:
-            version = self._version()
-            if version == self._read_at:
+            stamps = self._stamps()
+            if stamps == self._read_at:
                 return
-            self._read_at = version
+            self._read_at = stamps
             # In the context itself, half of a pair would stay.
             _try(*self._files)
             self.context.load_cert_chain(*self._files)
@@ -38,9 +37,8 @@ class ServingCertificate:
         except (OSError, UsageError) as error:
             log.error("serving certificate kept as it was", error=error)
 
-    def _version(self) -> Version:
-        found = [path.stat() for path in self._files]
-        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
+    def _stamps(self) -> tuple[Stamp, ...]:
+        return tuple(map(stamp_of, self._files))
 
 
 def read_authority(path: Path) -> bytes:

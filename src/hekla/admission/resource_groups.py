@@ -17,6 +17,7 @@ import yaml
 from hekla.api.kinds import Obj
 from hekla.api.meta import annotations_of
 from hekla.errors import UsageError
+from hekla.file_stamp import stamp_of
 from hekla.log import get_logger
 
 log = get_logger("webhook")
@@ -77,7 +78,7 @@ class GroupsFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._read_at = self._version()
+        self._read_at = stamp_of(self._path)
         try:
             self._groups = self._read()
         except UsageError as error:
@@ -85,9 +86,9 @@ class GroupsFile:
 
     def groups(self) -> tuple[ResourceGroup, ...]:
         try:
-            version = self._version()
-            if version != self._read_at:
-                self._read_at = version
+            stamp = stamp_of(self._path)
+            if stamp != self._read_at:
+                self._read_at = stamp
                 self._groups = self._read()
                 log.info("resource groups read again", path=self._path, groups=len(self._groups))
         except (OSError, UsageError) as error:
@@ -99,10 +100,6 @@ class GroupsFile:
             return read_groups(self._path.read_text("utf-8"))
         except UnicodeDecodeError:
             raise UsageError("not text in UTF-8") from None
-
-    def _version(self) -> tuple[int, int, int]:
-        found = self._path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _read_group(given: Any, place: str) -> ResourceGroup:

@@ -28,6 +28,7 @@ from hekla.client.recorder import Recorder
 from hekla.client.rest import Client
 from hekla.clock import Clock
 from hekla.errors import AlreadyExists, ApiError, Disconnected
+from hekla.file_stamp import Stamp, stamp_of
 from hekla.log import get_logger
 from hekla.metrics import serving_metrics, tell_whether_leading
 from hekla.scheduler.admissions import Admissions
@@ -351,10 +352,9 @@ class _Configuration:
             raise ConfigError(str(path), [str(error)]) from None
 
     @staticmethod
-    def _stamp(path: Path) -> tuple[int, int, int] | None:
-        """Changes when the file does; None while it cannot be looked at."""
+    def _stamp(path: Path) -> Stamp | None:
+        """None while it cannot be looked at."""
         try:
-            status = path.stat()
+            return stamp_of(path)
         except OSError:
             return None
-        return (status.st_ino, status.st_mtime_ns, status.st_size)
